@@ -1,0 +1,1 @@
+"""Reports: what a run found, as data, as sentences, as one self-contained page."""

@@ -1,0 +1,186 @@
+"""The report of a run (contract, section 5): `report.json`, and the source of every page and table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from aitest_lib.types import Status
+
+SCHEMA_VERSION = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class Metric(_Record):
+    """One figure with its one-sided bounds at the suite's confidence. Undefined: `value` null and a `reason`."""
+
+    name: str
+    slice: dict[str, Any] = Field(default_factory=dict)
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int
+    unit: str = "1"
+    higher_is_better: bool | None = True
+    reason: str | None = None
+
+
+class GateResult(_Record):
+    """The verdict on one gate and why."""
+
+    metric: str
+    slice: dict[str, Any] = Field(default_factory=dict)
+    min: float | None = None
+    max: float | None = None
+    verdict: Status
+    waived: bool = False
+    reason: str
+
+
+class CaseCounts(_Record):
+    """How the cases of a property ended."""
+
+    total: int = 0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    error: int = 0
+
+
+class Queries(_Record):
+    """Distinct inputs: needed, put on the wire by this run, answered from the store; sentinels and retries apart."""
+
+    planned: int = 0
+    sent: int = 0
+    cached: int = 0
+    sentinel: int = 0
+    retries: int = 0
+    errors: int = 0
+
+
+class PropertyQueries(_Record):
+    """Queries of one property."""
+
+    planned: int = 0
+    sent: int = 0
+    cached: int = 0
+
+
+class SliceFinding(_Record):
+    """A slice that fails more than the rest: failing seeds of it and of the rest, difference with bounds, BH q-value."""
+
+    name: str
+    value: str
+    seeds: int
+    failing: int
+    rate: float
+    rest_rate: float
+    difference: float
+    low: float
+    high: float
+    q_value: float
+    flagged: bool
+
+
+class Confusion(_Record):
+    """Counts, rows = label, columns = answer, both in the order of `classes`."""
+
+    classes: list[str]
+    counts: list[list[int]]
+
+
+class FeatureFlip(_Record):
+    """How easily one column alone turns the model's answer (an existence proof, not a rate)."""
+
+    column: str
+    seeds: int
+    flipped: int
+    smallest: float | None = None  # in units of the column
+    smallest_sd: float | None = None  # in standard deviations of the column
+    median_sd: float | None = None
+
+
+class FailingCase(_Record):
+    """One failing case beside its seed, ready to be shown: cells as text, private columns absent."""
+
+    case_id: str
+    seed_id: str
+    transform: str | None
+    strength: float | None
+    expected: str | None
+    observed: str | None
+    score: float | None
+    explanation: str
+    seed: dict[str, str]
+    case: dict[str, str]
+    changed: list[str]
+
+
+class PropertyReport(_Record):
+    """What one property found."""
+
+    property: str
+    status: Status
+    cases: CaseCounts = Field(default_factory=CaseCounts)
+    skipped: dict[str, int] = Field(default_factory=dict)  # reason -> cases
+    metrics: list[Metric] = Field(default_factory=list)
+    gates: list[GateResult] = Field(default_factory=list)
+    explanation: str = ""
+    queries: PropertyQueries = Field(default_factory=PropertyQueries)
+    seconds: float = 0.0
+    artifacts: dict[str, str] = Field(default_factory=dict)
+    slices: list[SliceFinding] = Field(default_factory=list)
+    confusion: Confusion | None = None
+    flips: list[FeatureFlip] = Field(default_factory=list)
+    errors: dict[str, int] = Field(default_factory=dict)  # reason -> cases
+    reason: str | None = None  # why the whole property is skipped, inconclusive or an error
+
+
+class ModelReport(_Record):
+    """Which model was asked."""
+
+    name: str
+    version: str | None = None
+    revision: str | None = None
+    type: str
+    digest: str
+    epoch: int = 1
+    changed: bool = False
+    deterministic: bool = True
+    self_flip_rate: float | None = None
+
+
+class Provenance(_Record):
+    """Everything needed to do it again."""
+
+    aitest: str
+    packages: dict[str, str] = Field(default_factory=dict)
+    suite_digest: str
+    data_digest: str
+    random_seed: int
+    confidence: float
+    started_by: str
+    previous_looks: int = 0
+    rows: int = 0
+    seeds: int = 0
+
+
+class RunReport(_Record):
+    """The whole run."""
+
+    schema_version: int = SCHEMA_VERSION
+    suite: str
+    run_id: str
+    status: Status
+    model: ModelReport
+    provenance: Provenance
+    started: str
+    seconds: float
+    queries: Queries
+    properties: list[PropertyReport]
+    info: dict[str, Any] = Field(default_factory=dict)  # the card's free `info`
+    warnings: list[str] = Field(default_factory=list)

@@ -1,0 +1,83 @@
+"""The shapes that travel between the rooms of the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Outcome = Literal["passed", "failed", "skipped", "error"]
+Status = Literal["passed", "failed", "inconclusive", "unjudged", "error", "skipped"]
+Scalar = str | int | float | bool
+
+OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "skipped", "error")
+# The suite's status is the worst of its properties', in this order (contract, section 5).
+SEVERITY: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "unjudged", "skipped")
+
+
+def worst(statuses: list[Status]) -> Status:
+    """The worst status, `error` first; `skipped` for none."""
+    return min(statuses, key=SEVERITY.index, default="skipped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What a model is: enough to score its answers and to name its cache."""
+
+    name: str
+    type: str
+    digest: str
+    version: str | None = None
+    revision: str | None = None
+    classes: tuple[Scalar, ...] | None = None
+    reusable: bool = False  # may answers be kept for the next run (contract, section 4)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The answers to one batch of n inputs, in its order.
+
+    `labels`: object array (n,) of JSON scalars (class labels, or float for regressors); None where `errors` has a reason.
+    `scores`: float64 (n, number of classes) in the order of the classes, or None when the model gives no scores.
+    `errors`: object array (n,) of reasons (str) or None.
+    """
+
+    labels: NDArray[np.object_]
+    scores: NDArray[np.float64] | None
+    errors: NDArray[np.object_]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactRef:
+    """A stored artifact: what tasks hand to one another instead of arrays."""
+
+    uri: str
+    digest: str
+    codec: str
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, the only form that crosses a task's border."""
+        return {"uri": self.uri, "digest": self.digest, "codec": self.codec, "rows": self.rows}
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> ArtifactRef:
+        """Inverse of `to_dict`."""
+        return cls(uri=data["uri"], digest=data["digest"], codec=data["codec"], rows=data["rows"])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The parameters drawn for a batch of n seeds: one JSON object a seed, and the reason where a seed has no case."""
+
+    params: list[dict[str, Any]]
+    not_applicable: list[str | None] = field(default_factory=list)
+
+
+Frame = pd.DataFrame
