@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 Outcome = Literal["passed", "failed", "skipped", "error"]
@@ -70,14 +69,3 @@ class ArtifactRef:
     def of(cls, data: dict[str, Any]) -> ArtifactRef:
         """Inverse of `to_dict`."""
         return cls(uri=data["uri"], digest=data["digest"], codec=data["codec"], rows=data["rows"])
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The parameters drawn for a batch of n seeds: one JSON object a seed, and the reason where a seed has no case."""
-
-    params: list[dict[str, Any]]
-    not_applicable: list[str | None] = field(default_factory=list)
-
-
-Frame = pd.DataFrame

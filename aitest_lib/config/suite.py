@@ -1,0 +1,217 @@
+"""The suite: which model, which data, which properties, judged by which gates (contract, section 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from aitest_lib.canonical import digest
+from aitest_lib.component import Component
+from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
+from aitest_lib.data.rules import parse_rule
+from aitest_lib.data.schema import ColumnOverride
+from aitest_lib.errors import InputError, unknown
+from aitest_lib.parameters import parameter_model
+from aitest_lib.properties.catalog import SPECS, spec, specs_for
+from aitest_lib.registry import components
+from aitest_lib.transforms.base import Transform
+
+SliceValue = str | bool | int | float
+Decide = Literal["interval", "point"]
+
+
+class Gate(StrictModel):
+    """A bound on a metric. Without `slice` it applies to each component; `slice: {}` is the pooled figure."""
+
+    min: float | None = None
+    max: float | None = None
+    slice: dict[str, SliceValue] | None = None
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Gate:
+        if (self.min is None) == (self.max is None):
+            raise ValueError(
+                "got " + ("no bound" if self.min is None else "both bounds") + ", expected exactly one of min, max"
+            )
+        return self
+
+
+class PropertyConfig(StrictModel):
+    """One property of a suite. What is left out is taken from the suite, then from the property's own defaults."""
+
+    property: str
+    transforms: list[dict[str, Any]] | None = Field(default=None, min_length=1)
+    gates: dict[str, Gate | list[Gate]] = Field(default_factory=dict)
+    tolerance: float | None = Field(default=None, gt=0, description="regressors: how far an answer may move and still pass")
+    seed_tolerance: float | None = Field(default=None, gt=0, description="regressors: error up to which a seed counts as right")
+    confidence: float | None = Field(default=None, gt=0.5, lt=1)
+    max_error_rate: float | None = Field(default=None, ge=0, le=1)
+    sequential: bool | None = None
+    decide: Decide | None = None
+
+
+class Protected(StrictModel):
+    """A protected column; `privileged` is the reference group."""
+
+    privileged: SliceValue | None = None
+
+
+class DataConfig(StrictModel):
+    """The seeds and what their columns are."""
+
+    test: str
+    train: str | None = None
+    label: str | None = None
+    favorable: SliceValue | None = None
+    protected: dict[str, Protected | None] = Field(default_factory=dict)
+    columns: dict[str, ColumnOverride] = Field(default_factory=dict, alias="schema")
+    rules: list[str] = Field(default_factory=list, description="rows must satisfy these, e.g. age >= 17")
+    sample: Literal["all"] | int = "all"
+
+    @model_validator(mode="after")
+    def _positive(self) -> DataConfig:
+        if self.sample != "all" and self.sample < 1:
+            raise ValueError(f"sample: got {self.sample}, expected `all` or at least 1")
+        return self
+
+
+class ModelRef(StrictModel):
+    """A registered model and its version (number, latest, or @alias), or a card file."""
+
+    name: str | None = None
+    version: str | int = "latest"
+    card: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ModelRef:
+        if (self.name is None) == (self.card is None):
+            raise ValueError("expected exactly one of name (a registered model) and card (a file)")
+        return self
+
+
+class Budget(StrictModel):
+    """A hard stop on the unique queries a run may send, and what one costs."""
+
+    queries: int | None = Field(default=None, ge=0)
+    cost_per_query: float | None = Field(default=None, ge=0)
+
+
+class Suite(StrictModel):
+    """A suite file."""
+
+    suite: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    random_seed: int = 0
+    model: ModelRef
+    data: DataConfig
+    budget: Budget = Budget()
+    properties: list[PropertyConfig] = Field(min_length=1)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    max_error_rate: float = Field(default=0.01, ge=0, le=1)
+    sequential: bool = False
+    decide: Decide = "interval"
+
+
+@dataclass(frozen=True)
+class LoadedSuite:
+    """A validated suite with the file it came from; relative paths in it start at `base_dir`."""
+
+    suite: Suite
+    document: Document
+    base_dir: Path
+
+    @property
+    def digest(self) -> str:
+        """Digest of the resolved suite."""
+        return digest(self.suite.model_dump(mode="json", by_alias=True))
+
+
+def load_suite(path: str | Path) -> LoadedSuite:
+    """Reads and validates a suite file; every mistake in it stands in one `InputError`."""
+    file = Path(path)
+    return suite_of(load_yaml(file), file.resolve().parent)
+
+
+def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
+    """Validates suite data, names of properties, metrics and transforms included."""
+    suite = validate(document, Suite)
+    for index, item in enumerate(suite.properties):
+        at: Location = ("properties", index)
+        if item.property not in SPECS:
+            raise document.error((*at, "property"), unknown("property", item.property, SPECS))
+        known = {name for names in spec(item.property).metrics.values() for name in names}
+        for metric in item.gates:
+            if metric not in known:
+                raise document.error((*at, "gates", metric), f"{unknown('metric', metric, known)} ({item.property})")
+        if spec(item.property).shape != "perturbation" and item.transforms is not None:
+            raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
+        transforms_of(item, document, at)
+    for index, rule in enumerate(suite.data.rules):
+        try:
+            parse_rule(rule, columns=None)
+        except InputError as error:
+            raise document.error(("data", "rules", index), str(error)) from error
+    return LoadedSuite(suite, document, base_dir)
+
+
+def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
+    """Raises `InputError` where a property or a gate does not fit the model's type or the data."""
+    for index, item in enumerate(loaded.suite.properties):
+        at: Location = ("properties", index)
+        wanted = spec(item.property)
+        if model_type not in wanted.types:
+            fitting = ", ".join(one.name for one in specs_for(model_type)) or "none yet"
+            raise loaded.document.error((*at, "property"), f"{item.property} does not fit a {model_type}; these do: {fitting}")
+        for metric in item.gates:
+            if metric not in wanted.metrics[model_type]:
+                raise loaded.document.error(
+                    (*at, "gates", metric), f"{unknown('metric', metric, wanted.metrics[model_type])} ({model_type})"
+                )
+        if wanted.needs_labels and not labelled:
+            raise loaded.document.error(("data",), f"{item.property} needs labels; name their column as data.label")
+
+
+def transforms_of(config: PropertyConfig, document: Document, at: Location) -> list[Transform]:
+    """The components of a property, sweeps spread out (a list in the strength parameter is one component each)."""
+    wanted = spec(config.property)
+    given = config.transforms if config.transforms is not None else [dict(item) for item in wanted.default_transforms]
+    known: dict[str, type[Component]] = {
+        name: cls for name, cls in components().items() if issubclass(cls, Transform) and cls.modality == wanted.modality
+    }
+    result: list[Transform] = []
+    for place, entry in enumerate(given):
+        where: Location = (*at, "transforms", place)
+        name = entry.get("name")
+        if not isinstance(name, str):
+            raise document.error(where, "this transform has no name; write e.g. {name: numeric_noise, epsilon: 0.1}")
+        if name not in known:
+            raise document.error((*where, "name"), unknown("transform", name, known))
+        result += _sweep(known[name], {key: value for key, value in entry.items() if key != "name"}, document, where)
+    slices = [str(item.slice) for item in result]
+    for place, one in enumerate(slices):
+        if one in slices[:place]:
+            raise document.error((*at, "transforms"), f"{one} is there twice; remove one")
+    return result
+
+
+def _sweep(cls: type[Component], given: dict[str, Any], document: Document, where: Location) -> list[Transform]:
+    strength = getattr(cls, "strength", None)
+    values = given.get(strength) if strength else None
+    variants = [{**given, strength: value} for value in values] if isinstance(values, list) else [given]
+    if not variants:
+        raise document.error((*where, str(strength)), "got an empty list, expected at least one value")
+    result = []
+    for variant in variants:
+        try:
+            parameters = validate(Document(variant), parameter_model(cls))
+        except InputError as error:
+            lines = [line.partition(": ") for line in str(error).splitlines()]
+            raise InputError(
+                "\n".join(document.message((*where, key), f"{text} ({cls.name})") for key, _, text in lines)
+            ) from error
+        made = cls(**parameters.model_dump())
+        if isinstance(made, Transform):
+            result.append(made)
+    return result

@@ -1,0 +1,209 @@
+"""What every model is here: a black box that answers batches, counts what it cost and can be told to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, Semaphore
+from typing import Any, Protocol
+
+import pandas as pd
+
+from aitest_lib.config.card import Card, LoadedCard, model_info
+from aitest_lib.config.secrets import MASK, mask
+from aitest_lib.errors import InputError, Interrupted, ModelUnavailable
+from aitest_lib.models.answers import with_reasons
+from aitest_lib.types import ModelInfo, Predictions
+
+POLL_S = 0.1  # how soon a waiting call notices `stop`
+SHOWN = 200  # characters of an answer that a message quotes
+
+
+class Model(Protocol):
+    """A black box: nothing but `predict`.
+
+    `predict` is thread-safe and gives n answers for n rows, in their order; inputs that the model cannot answer come back
+    as errors of their rows. It raises `ModelUnavailable` when the model cannot be used at all and `Interrupted` after `stop`.
+    """
+
+    info: ModelInfo
+    usage: Usage
+
+    def predict(self, inputs: pd.DataFrame) -> Predictions:
+        """The answers to a frame of n rows."""
+
+    def stop(self) -> None:
+        """Ends waiting calls and pauses soon, from another thread or a signal handler. Final."""
+
+    def close(self) -> None:
+        """Releases connections and processes. May be called twice."""
+
+
+@dataclass
+class Usage:
+    """What a model cost so far: calls (retries included), retries among them, rows on the wire.
+
+    `splits`: batches that had to be halved because the model answered them unusably; `split_reason`: why, the last time.
+    """
+
+    calls: int = 0
+    retries: int = 0
+    rows: int = 0
+    splits: int = 0
+    split_reason: str | None = None
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def add(self, *, rows: int, retry: bool = False) -> None:
+        """Counts one call."""
+        with self._lock:
+            self.calls += 1
+            self.retries += retry
+            self.rows += rows
+
+    def split_noter(self, hide: Callable[[str], str]) -> Callable[[str], None]:
+        """A function that counts one batch that had to be halved, and keeps why, masked."""
+
+        def note(reason: str) -> None:
+            with self._lock:
+                self.splits += 1
+                self.split_reason = hide(reason)
+
+        return note
+
+
+class StopSwitch:
+    """Lets one thread, or a signal handler, end the waits of others: every pause and every queue goes through it.
+
+    A plain flag that is polled: the locks of `threading.Event` could be held by the very thread that the signal interrupts.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = False
+
+    def set(self) -> None:
+        """From now on every wait raises `Interrupted`."""
+        self._stopped = True
+
+    def check(self) -> None:
+        """Raises `Interrupted` once the switch is set."""
+        if self._stopped:
+            raise Interrupted("stopped while the model was being asked; answers so far are kept")
+
+    def pause(self, seconds: float) -> None:
+        """Sleeps; raises `Interrupted` soon after the switch is set."""
+        end = time.monotonic() + seconds
+        self.check()
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, POLL_S))
+            self.check()
+
+    @contextmanager
+    def holding(self, gate: Semaphore | Lock) -> Iterator[None]:
+        """Holds a lock or a semaphore's place; waiting for it ends with the switch."""
+        self.check()
+        while not gate.acquire(timeout=POLL_S):
+            self.check()
+        try:
+            yield
+        finally:
+            gate.release()
+
+
+class RateLimiter:
+    """At most `per_second` calls a second, evenly spaced, over all threads. None: no limit."""
+
+    def __init__(self, per_second: float | None, stop: StopSwitch) -> None:
+        self._gap = 1 / per_second if per_second else 0.0
+        self._next = 0.0
+        self._lock = Lock()
+        self._stop = stop
+
+    def wait(self) -> None:
+        """Returns when the caller's turn has come."""
+        if not self._gap:
+            return
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            self._next = turn + self._gap
+        self._stop.pause(turn - now)
+
+
+def open_model(loaded: LoadedCard, info: ModelInfo | None = None, *, private: Sequence[str] = ()) -> Model:
+    """The model behind a card.
+
+    `info`: what is known beyond the card (registry version, probed classes). `private`: columns whose values appear in
+    no message. A card whose references are not set, or whose code cannot be imported, raises when it is first used.
+    """
+    info = info or model_info(loaded)
+    if loaded.card.endpoint:
+        from aitest_lib.models.endpoint import EndpointModel
+
+        return EndpointModel(loaded, info, private=private)
+    if loaded.card.python:
+        from aitest_lib.models.child import ChildModel
+
+        return ChildModel(loaded, info, private=private)
+    from aitest_lib.models.predictions import PredictionsModel
+
+    return PredictionsModel(loaded, info)
+
+
+def select_columns(inputs: pd.DataFrame, card: Card) -> pd.DataFrame:
+    """The columns that the card names, in its order; all of them where it names none. A missing one is an `InputError`."""
+    columns = card.inputs.columns
+    if columns is None:
+        return inputs
+    missing = [name for name in columns if name not in inputs.columns]
+    if missing:
+        raise InputError(f"the data has no column {', '.join(missing)}, which `inputs` of the card {card.name} names")
+    return inputs[list(columns)]
+
+
+def excerpt(text: str) -> str:
+    """The start of what came back, for a message: secrets masked before it is cut."""
+    text = " ".join(mask(text).split())
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def private_mask(inputs: pd.DataFrame, private: Sequence[str]) -> Callable[[str], str]:
+    """A function that masks secrets and the values of private columns in a text."""
+    columns = [name for name in private if name in inputs.columns]
+    if not columns:
+        return mask
+    texts = {text for name in columns for value in inputs[name].dropna() for text in _forms(value)}
+    # The longest first: a value may contain another. Values of one or two characters identify nobody.
+    values = sorted((text for text in texts if len(text) > 2), key=len, reverse=True)
+
+    def hide(text: str) -> str:
+        for value in values:
+            text = text.replace(value, MASK)
+        return mask(text)
+
+    return hide
+
+
+@contextmanager
+def hiding(hide: Callable[[str], str]) -> Iterator[None]:
+    """Masks the message of a `ModelUnavailable` that passes through."""
+    try:
+        yield
+    except ModelUnavailable as error:
+        raise ModelUnavailable(hide(str(error))) from error.__cause__
+
+
+def hidden(predictions: Predictions, hide: Callable[[str], str]) -> Predictions:
+    """The same answers with masked reasons."""
+    return with_reasons(predictions, hide) if predictions.errors.any() else predictions
+
+
+def rows_text(n: int) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{n} row{'' if n == 1 else 's'}"
+
+
+def _forms(value: Any) -> set[str]:
+    whole = {str(int(value))} if isinstance(value, float) and value.is_integer() else set()
+    return {str(value), *whole}

@@ -1,0 +1,35 @@
+"""What a property is: data, no control flow. The flow of its shape does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Shape = Literal["perturbation", "group"]
+TABULAR = ("tabular-classifier", "tabular-regressor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropertySpec:
+    """A property: which model types it fits, what it measures, and what it does where the suite does not say.
+
+    `metrics` are the names a gate may use, by model type; `default_gates` are what `aitest audit` judges by.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    shape: Shape
+    summary: str
+    metrics: Mapping[str, tuple[str, ...]]
+    needs_labels: bool = False
+    new_queries: bool = False  # asks inputs that are in no data file, so that computed answers cannot serve it
+    modality: str = "tabular"
+    default_transforms: tuple[Mapping[str, Any], ...] = ()
+    default_gates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def flow(self) -> str:
+        """Dotted module path of its flow."""
+        name = self.name.replace(".", "_")
+        return f"aitest_flows.{name}.{name}"

@@ -1,0 +1,21 @@
+"""All properties by name."""
+
+from __future__ import annotations
+
+from aitest_lib.errors import InputError, unknown
+from aitest_lib.properties.base import PropertySpec
+from aitest_lib.properties.tabular import GENERALIZATION, ROBUSTNESS_SPEC
+
+SPECS: dict[str, PropertySpec] = {spec.name: spec for spec in (GENERALIZATION, ROBUSTNESS_SPEC)}
+
+
+def spec(name: str) -> PropertySpec:
+    """The property of this name; an unknown one is an `InputError` with the nearest names."""
+    if name not in SPECS:
+        raise InputError(unknown("property", name, SPECS))
+    return SPECS[name]
+
+
+def specs_for(model_type: str) -> list[PropertySpec]:
+    """The properties that fit a model type."""
+    return [item for item in SPECS.values() if model_type in item.types]

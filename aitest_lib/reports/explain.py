@@ -1,0 +1,260 @@
+"""Plain sentences made from the data of a report: one per run, one per property, one per failing case. No language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aitest_lib.reports.report import CaseCounts, GateResult, Metric, PropertyReport, RunReport, SliceFinding
+from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, skip_reason, slice_label
+
+Change = tuple[str, str, str, float | None]
+
+MAX_NAMED = 3  # changes, slices or gates named in one sentence; the rest is counted
+NOTABLE_SKIPS = 0.05  # share of skipped cases from which the paragraph speaks of them
+_DONE = {
+    "tabular.generalization": "The model answered {seeds} and each answer was compared with its label.",
+    "tabular.robustness": (
+        "Small changes were made to {seeds} ({components}) and each answer was compared with the model's own answer on the "
+        "untouched row."
+    ),
+}
+
+
+def headline(report: RunReport) -> str:
+    """The verdict of a run in one sentence."""
+    gates = [(prop, gate) for prop in report.properties for gate in prop.gates]
+    total = count(len(gates), "gate")
+    broken = [prop for prop in report.properties if prop.status == "error"]
+    if broken:
+        why = f": {broken[0].reason}" if broken[0].reason else ""
+        return f"{listed([p.property for p in broken])} could not be judged{why}".rstrip(".") + "."
+    if report.status == "error":
+        return "The run ended with an error; what was answered is kept."
+    failed = [(prop, gate) for prop, gate in gates if gate.verdict == "failed" and not gate.waived]
+    if failed:
+        where = listed(list(dict.fromkeys(prop.property for prop, _ in failed)))
+        return f"{len(failed)} of {total} failed, in {where}."
+    open_gates = [gate for _, gate in gates if gate.verdict == "inconclusive"]
+    if report.status == "inconclusive" and not open_gates:
+        names = listed([p.property for p in report.properties if p.status == "inconclusive"])
+        return f"No gate failed, but {names} is inconclusive."
+    if open_gates:
+        return f"No gate failed, but {len(open_gates)} of {total} {'is' if len(open_gates) == 1 else 'are'} inconclusive."
+    if report.status == "passed":
+        waived = sum(gate.waived for _, gate in gates)
+        whole = "The gate" if len(gates) == 1 else f"All {total}"
+        return f"{whole} passed{f', {waived} by a waiver' if waived else ''}." if gates else "Every property passed."
+    if report.status == "unjudged":
+        return "No gates were set, so nothing was judged."
+    return "Every property was skipped." if report.status == "skipped" else f"The run is {report.status}."
+
+
+def explain_property(report: PropertyReport, confidence: float) -> str:
+    """One paragraph on a property: what was done and on how many seeds, what broke most, in which slices, what is open and why.
+
+    `confidence` is the one-sided confidence of every bound in the report, in (0, 1).
+    """
+    sentences = [
+        _done(report),
+        _outcome(report, confidence),
+        _worst_component(report.metrics),
+        _sub_slices(report.slices),
+        _flips(report),
+        *_gates(report),
+        _skipped(report),
+        _errors(report),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def explain_case(
+    transform: str | None,
+    changes: Sequence[Change],
+    expected: str,
+    observed: str,
+    score: float | None,
+    seed_kind: str = "answer",
+    tolerance: float | None = None,
+) -> str:
+    """One sentence on a failing case.
+
+    `changes`: column, value on the seed, value in the case, shift in standard deviations of the column or None.
+    `score`: the model's score of `observed` in [0, 1]. `seed_kind`: `answer` when `expected` is the model's own answer on the
+    seed, `label` when it is the label. `tolerance`: for regressors, the largest move that counts as the same answer, in
+    units of the target.
+
+    >>> explain_case("numeric_noise", [("hours", "40", "39", -0.08)], "<=50K", ">50K", 0.71)
+    'hours 40 -> 39 (-0.08 sd) turned the answer from <=50K to >50K (score 0.71)'
+    >>> explain_case(None, [], "<=50K", ">50K", 0.83, seed_kind="label")
+    'answered >50K (0.83), the label is <=50K'
+    """
+    cause = _changes(changes) or transform or ""
+    if seed_kind == "label":
+        more = "" if tolerance is None else f", further away than the tolerance {tolerance:.2f}"
+        answer = f"answered {observed}{'' if score is None else f' ({score:.2f})'}, the label is {expected}{more}"
+        return f"{cause}: {answer}" if cause else answer
+    if tolerance is not None:
+        moved = f"the answer moved from {expected} to {observed}, more than the tolerance {tolerance:.2f}"
+        return f"{cause}: {moved}" if cause else moved
+    shown = "" if score is None else f" (score {score:.2f})"
+    if cause:
+        return f"{cause} turned the answer from {expected} to {observed}{shown}"
+    return f"the answer went from {expected} to {observed}{shown}"
+
+
+def _changes(changes: Sequence[Change]) -> str:
+    if len(changes) > MAX_NAMED:
+        ranked = sorted(changes, key=lambda change: -abs(change[3] or 0.0))
+        return f"{', '.join(map(_change, ranked[:MAX_NAMED]))} and {len(changes) - MAX_NAMED} more changes"
+    return ", ".join(map(_change, changes))
+
+
+def _change(change: Change) -> str:
+    column, before, after, shift = change
+    moved = "" if shift is None else f" ({shift:+.2f} sd)"
+    return f"{column} {_short(before)} -> {_short(after)}{moved}"
+
+
+def _short(value: str) -> str:
+    return value if 0 < len(value) <= 60 else clip(value, 60) or "missing"
+
+
+def _done(report: PropertyReport) -> str:
+    if report.reason:
+        return f"The property is {report.status}: {report.reason.rstrip('.')}."
+    template = _DONE.get(report.property)
+    if template is None or not report.cases.total:
+        return ""
+    return template.format(seeds=_seeds(report), components=_components(report.metrics))
+
+
+def _components(metrics: list[Metric]) -> str:
+    """The transforms and their strengths: `numeric_noise at epsilon 0.05 and 0.1; missing_value`."""
+    strengths: dict[str, dict[str, list[str]]] = {}
+    for where in (m.slice for m in metrics if "transform" in m.slice):
+        of_transform = strengths.setdefault(clip(where["transform"], 60), {})
+        for key, value in where.items():
+            text = f"{value:g}" if isinstance(value, float) else clip(value, 40)
+            if key != "transform" and text not in of_transform.setdefault(clip(key, 40), []):
+                of_transform[clip(key, 40)].append(text)
+    parts = [
+        f"{name} at {' and '.join(f'{key} {listed(values)}' for key, values in of_transform.items())}" if of_transform else name
+        for name, of_transform in strengths.items()
+    ]
+    return "; ".join(parts) if len(parts) <= 6 else f"{len(parts)} kinds of change"
+
+
+def _seeds(report: PropertyReport) -> str:
+    # Accuracy counts every seed with an answer; a pass rate leaves out those the model gets wrong.
+    sizes = [m.n for m in report.metrics if m.name in ("accuracy", "rmse", "mae")] or [m.n for m in report.metrics]
+    return count(max(sizes, default=report.cases.total), "seed")
+
+
+def _outcome(report: PropertyReport, confidence: float) -> str:
+    cases, pooled = report.cases, {m.name: m for m in report.metrics if not m.slice}
+    judged = cases.passed + cases.failed
+    if not judged:
+        return "No case could be judged." if cases.total else ""
+    key = next((name for name in ("pass_rate", "accuracy", "rmse") if name in pooled), None)
+    figure = f": {_phrase(pooled[key])}" if key else ""
+    bounds = f" (bounds one-sided at {confidence:.0%})" if key and interval(pooled[key].low, pooled[key].high) else ""
+    text = f"Of {count(judged, 'judged case')} {cases.failed:,} failed{figure}{bounds}."
+    drop = pooled.get("robust_accuracy_drop")
+    return f"{text} {_capital(_phrase(drop))}." if drop and drop.value is not None else text
+
+
+def _worst_component(metrics: list[Metric]) -> str:
+    named = [m for m in metrics if m.name == "pass_rate" and "transform" in m.slice and m.value is not None]
+    if len(named) < 2:
+        classes = [m for m in metrics if m.name in ("recall", "f1") and "class" in m.slice and m.value is not None]
+        return _lowest("class", [m for m in classes if m.name == classes[0].name]) if classes else ""
+    return _lowest("change", named)
+
+
+def _lowest(noun: str, metrics: list[Metric]) -> str:
+    if len(metrics) < 2:
+        return ""
+    ranked = sorted(metrics, key=lambda m: m.value or 0.0)
+    worst, best = ranked[0], ranked[-1]
+    if worst.value == best.value:
+        return ""
+    lead, least = (
+        ("What broke most was", "what broke least was") if noun == "change" else ("The weakest class was", "the strongest was")
+    )
+    name = slice_label(worst.slice) if noun == "change" else clip(worst.slice["class"], 60)
+    other = slice_label(best.slice) if noun == "change" else clip(best.slice["class"], 60)
+    return f"{lead} {name}, {_phrase(worst)} over {worst.n:,}; {least} {other} with {number(best.value)}."
+
+
+def _sub_slices(slices: list[SliceFinding]) -> str:
+    flagged = [s for s in slices if s.flagged]
+    if not flagged:
+        return "No slice fails more than the rest beyond chance." if slices else ""
+    named = [
+        f"{clip(s.name, 40)} = {clip(s.value, 40)} ({number(s.rate)} of {count(s.seeds, 'seed')} "
+        f"against {number(s.rest_rate)} elsewhere, difference {number(s.difference)} {interval(s.low, s.high)})"
+        for s in flagged[:MAX_NAMED]
+    ]
+    more = f" and {count(len(flagged) - MAX_NAMED, 'more slice')}" if len(flagged) > MAX_NAMED else ""
+    return f"It fails more often in {'; '.join(named)}{more}."
+
+
+def _flips(report: PropertyReport) -> str:
+    turned = max(report.flips, key=lambda f: f.flipped / f.seeds if f.seeds else 0.0, default=None)
+    if turned is None or not turned.flipped:
+        return ""
+    smallest = "" if turned.smallest_sd is None else f", the smallest such change found being {number(turned.smallest_sd)} sd"
+    share = f"{turned.flipped:,} of {count(turned.seeds, 'seed')}"
+    return f"The column {clip(turned.column, 60)} alone turned the answer of {share}{smallest}."
+
+
+def _gates(report: PropertyReport) -> list[str]:
+    if not report.gates:
+        return ["No gate was set, so the property is unjudged."] if report.status == "unjudged" else []
+    failed = [g for g in report.gates if g.verdict == "failed"]
+    unsettled = [g for g in report.gates if g.verdict == "inconclusive"]
+    passed = sum(g.verdict == "passed" for g in report.gates)
+    text = [f"{passed} of {count(len(report.gates), 'gate')} passed."]
+    if failed:
+        text.append(f"Failed: {_named(failed)}.")
+    if unsettled:
+        text.append(f"Inconclusive: {_named(unsettled)}; the first because {unsettled[0].reason.rstrip('.')}.")
+    return text
+
+
+def _named(gates: list[GateResult]) -> str:
+    parts = [
+        f"{clip(g.metric, 60)} {bound(g)} on {slice_label(g.slice, 'the whole')}{' (waived)' if g.waived else ''}"
+        for g in gates[:MAX_NAMED]
+    ]
+    return "; ".join(parts) + (f"; {len(gates) - MAX_NAMED} more" if len(gates) > MAX_NAMED else "")
+
+
+def _skipped(report: PropertyReport) -> str:
+    cases = report.cases
+    if not cases.total or cases.skipped / cases.total < NOTABLE_SKIPS:
+        return ""
+    return f"{cases.skipped:,} of {count(cases.total, 'case')} were skipped{_reasons(report.skipped, cases)}."
+
+
+def _errors(report: PropertyReport) -> str:
+    if not report.cases.error:
+        return ""
+    worst = max(report.errors, key=report.errors.__getitem__, default=None)
+    why = f", most often: {clip(worst, 160)}" if worst else ""
+    return f"The model gave no usable answer on {count(report.cases.error, 'case')}{why}."
+
+
+def _reasons(skipped: dict[str, int], cases: CaseCounts) -> str:
+    parts = [f"{skip_reason(reason)}: {n:,}" for reason, n in sorted(skipped.items(), key=lambda item: -item[1]) if n]
+    return f" ({'; '.join(parts)})" if parts and cases.skipped else ""
+
+
+def _phrase(metric: Metric) -> str:
+    if metric.value is None:
+        return f"{metric.name.replace('_', ' ')} is undefined ({metric.reason or 'no reason given'})"
+    return f"{metric.name.replace('_', ' ')} {number(metric.value, metric.unit)} {interval(metric.low, metric.high)}".rstrip()
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

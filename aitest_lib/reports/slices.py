@@ -1,0 +1,69 @@
+"""Slices that fail more than the rest: one test a slice on seeds, Benjamini-Hochberg over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aitest_lib.reports.report import SliceFinding
+from aitest_lib.stats.intervals import newcombe
+from aitest_lib.stats.multiple import benjamini_hochberg
+
+MIN_SEEDS = 30
+FALSE_DISCOVERY_RATE = 0.05
+
+
+@dataclass
+class SliceColumn:
+    """One column cut into slices: `codes` (seeds,) index `names`."""
+
+    name: str
+    names: list[str]
+    codes: NDArray[np.int32]
+
+
+def rank_slices(
+    columns: list[SliceColumn], counted: NDArray[np.bool_], failing: NDArray[np.bool_], confidence: float
+) -> list[SliceFinding]:
+    """Every slice with at least 30 counted seeds, those that fail more than the rest first.
+
+    `counted` (seeds,): the seed has a case that passed or failed; `failing`: at least one of them failed. Fisher's exact
+    test, one-sided (Fisher 1922, scipy's hypergeometric), q-values by Benjamini and Hochberg (1995); differences with
+    Newcombe's interval.
+    """
+    from scipy.stats import hypergeom
+
+    total, total_failing = int(counted.sum()), int((failing & counted).sum())
+    rows = []
+    for column in columns:
+        seeds = np.bincount(column.codes[counted], minlength=len(column.names))
+        bad = np.bincount(column.codes[counted & failing], minlength=len(column.names))
+        for name, n, k in zip(column.names, seeds.tolist(), bad.tolist(), strict=True):
+            if n >= MIN_SEEDS and total - n >= MIN_SEEDS:
+                rows.append((column.name, name, n, k, float(hypergeom.sf(k - 1, total, total_failing, n))))
+    if not rows:
+        return []
+    q_values = benjamini_hochberg(np.array([row[4] for row in rows]))
+    findings = []
+    for (column_name, name, n, k, _), q in zip(rows, q_values.tolist(), strict=True):
+        rest, rest_bad = total - n, total_failing - k
+        estimate = newcombe(k, n, rest_bad, rest)
+        low, high = estimate.bounds(confidence) or (0.0, 0.0)
+        findings.append(
+            SliceFinding(
+                name=column_name,
+                value=name,
+                seeds=n,
+                failing=k,
+                rate=k / n,
+                rest_rate=rest_bad / rest,
+                difference=k / n - rest_bad / rest,
+                low=low,
+                high=high,
+                q_value=q,
+                flagged=q <= FALSE_DISCOVERY_RATE and k / n > rest_bad / rest,
+            )
+        )
+    return sorted(findings, key=lambda item: (not item.flagged, -item.difference, item.name, item.value))

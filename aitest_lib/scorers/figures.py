@@ -1,0 +1,108 @@
+"""Figures: estimates with a name and a slice, ready to be reported and judged by gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aitest_lib.config.suite import Gate
+from aitest_lib.reports.report import GateResult, Metric
+from aitest_lib.stats.estimates import Estimate, undefined
+from aitest_lib.stats.verdicts import Decide, GateInput, judge
+from aitest_lib.types import Status, worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One estimate. `pessimistic`: the same with every error case counted as a failure. `judged`: what a gate looks at
+    where that is not the estimate itself (the excess over a model's own flips), with `note` saying so."""
+
+    name: str
+    estimate: Estimate
+    slice: dict[str, Any] = field(default_factory=dict)
+    pessimistic: Estimate | None = None
+    judged: Estimate | None = None
+    note: str | None = None
+    unit: str = "1"
+    higher_is_better: bool | None = True
+    component: bool = False  # stands for one component (transform x strength)
+
+    def metric(self, confidence: float) -> Metric:
+        """The figure as it stands in the report."""
+        bounds = self.estimate.bounds(confidence)
+        return Metric(
+            name=self.name,
+            slice=self.slice,
+            value=self.estimate.value,
+            low=bounds[0] if bounds else None,
+            high=bounds[1] if bounds else None,
+            n=self.estimate.n,
+            unit=self.unit,
+            higher_is_better=self.higher_is_better,
+            reason=self.estimate.reason,
+        )
+
+
+def judge_gates(
+    gates: dict[str, Gate | list[Gate]],
+    figures: Sequence[Figure],
+    *,
+    confidence: float,
+    decide: Decide,
+    incomplete: str | None,
+) -> list[GateResult]:
+    """The verdict of every gate, in the order of the suite; a gate without slice stands once for each component."""
+    inputs: list[GateInput] = []
+    notes: list[str | None] = []
+    for metric, given in gates.items():
+        for gate in given if isinstance(given, list) else [given]:
+            for figure in _judged_by(metric, gate, figures):
+                inputs.append(
+                    GateInput(
+                        metric=metric,
+                        slice=figure.slice,
+                        min=gate.min,
+                        max=gate.max,
+                        estimate=figure.judged or figure.estimate,
+                        pessimistic=figure.pessimistic,
+                        incomplete=incomplete,
+                    )
+                )
+                notes.append(figure.note)
+    results = judge(inputs, confidence=confidence, decide=decide)
+    return [
+        result if note is None else result.model_copy(update={"reason": f"{result.reason} ({note})"})
+        for result, note in zip(results, notes, strict=True)
+    ]
+
+
+def status_of(gates: Sequence[GateResult], *, incomplete: str | None = None, too_many_errors: bool = False) -> Status:
+    """The status of a property: the worst of its gates; without gates `unjudged`, never passed."""
+    if too_many_errors:
+        return "error"
+    status = worst([gate.verdict for gate in gates]) if gates else "unjudged"
+    return "inconclusive" if incomplete and status == "passed" else status
+
+
+def as_slice(figure: Figure, extra: dict[str, Any]) -> Figure:
+    """The figure under further slice keys."""
+    return replace(figure, slice={**figure.slice, **extra})
+
+
+def _judged_by(metric: str, gate: Gate, figures: Sequence[Figure]) -> list[Figure]:
+    named = [figure for figure in figures if figure.name == metric]
+    if gate.slice is None:
+        components = [figure for figure in named if figure.component]
+        found = components or [figure for figure in named if not figure.slice] or named
+    else:
+        wanted = {key: str(value) for key, value in gate.slice.items()}
+        texts = [({key: str(value) for key, value in figure.slice.items()}, figure) for figure in named]
+        found = [figure for text, figure in texts if text == wanted]
+        if not found and wanted:
+            found = [figure for text, figure in texts if wanted.items() <= text.items()]
+    if found:
+        return found
+    shown = ", ".join(str(figure.slice) for figure in named[:4]) or "none"
+    reason = f"there is no such figure in this run; {metric} stands for the slices {shown}"
+    return [Figure(name=metric, slice=gate.slice or {}, estimate=undefined(reason))]

@@ -1,0 +1,1 @@
+"""Intervals, multiplicity, sequential inference, planning and verdicts."""

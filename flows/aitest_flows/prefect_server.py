@@ -1,0 +1,186 @@
+"""The Prefect server that `aitest run` starts for itself, and that ends with the last run.
+
+Prefect's own in-process server dies first on Ctrl-C, outlives `kill -9`, and stumbles when three runs start at once.
+Here a small supervisor process starts `prefect server start` on a free port of the loopback interface and stops it once
+no process that uses it is alive, however those ended.
+
+    prefect/server.json      {"url", "pid"}: there while the server is up
+    prefect/users/<pid>      one file for each process that uses it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+START_TIMEOUT_S = 120.0
+IDLE_S = 3.0
+
+
+@contextlib.contextmanager
+def prefect_server(home: Path, logs: Path) -> Iterator[str]:
+    """The API URL of a server that is up: `PREFECT_API_URL` where it is set, else the project's own, started if need be."""
+    from aitest_lib.errors import UnavailableError
+
+    given = os.environ.get("PREFECT_API_URL")
+    if given:
+        if not healthy(given):
+            raise UnavailableError(f"the Prefect server at {given} (PREFECT_API_URL) does not answer; start it, or unset PREFECT_API_URL")
+        yield given
+        return
+    user = home / "users" / str(os.getpid())
+    user.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(home):
+        user.touch()
+        if _running(home) is None:
+            (home / "server.json").unlink(missing_ok=True)
+            _spawn(home, logs)
+    try:
+        yield _wait(home, logs)
+    finally:
+        user.unlink(missing_ok=True)
+
+
+def start_early(home: Path, logs: Path) -> None:
+    """Starts the server in the background, so that it boots while this process imports its libraries."""
+    if os.environ.get("PREFECT_API_URL"):
+        return
+    users = home / "users"
+    users.mkdir(parents=True, exist_ok=True)
+    with _lock(home):
+        (users / str(os.getpid())).touch()
+        if _running(home) is None and not _starting(home):
+            (home / "server.json").unlink(missing_ok=True)
+            _spawn(home, logs)
+
+
+def healthy(url: str) -> bool:
+    """Does the API answer."""
+    import httpx
+
+    try:
+        return httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _running(home: Path) -> str | None:
+    """The URL of the project's server if it is up or still starting under a live supervisor."""
+    try:
+        state = json.loads((home / "server.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return str(state["url"]) if _alive(state["pid"]) else None
+
+
+def _starting(home: Path) -> bool:
+    try:
+        return _alive(int((home / "supervisor.pid").read_text()))
+    except (OSError, ValueError):
+        return False
+
+
+def _spawn(home: Path, logs: Path) -> None:
+    with (logs / "prefect-server.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aitest_flows.prefect_server", str(home), str(logs)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C in the terminal is for the run, not for the server of others
+        )
+    (home / "supervisor.pid").write_text(str(process.pid))
+    (home / "server.json").write_text(json.dumps({"url": "", "pid": process.pid}))
+
+
+def _wait(home: Path, logs: Path) -> str:
+    from aitest_lib.errors import UnavailableError
+
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        url = _running(home)
+        if url is None:
+            raise UnavailableError(f"the Prefect server did not start; its log is {logs / 'prefect-server.log'}")
+        if url and healthy(url):
+            return url
+        time.sleep(0.1)
+    raise UnavailableError(f"the Prefect server was not up after {START_TIMEOUT_S:g} s; its log is {logs / 'prefect-server.log'}")
+
+
+@contextlib.contextmanager
+def _lock(home: Path) -> Iterator[None]:
+    with (home / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    # A zombie answers signals, but works for nobody.
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _die_with_parent() -> None:
+    """The server goes when its supervisor is killed (Linux; elsewhere it stays until the next one finds it)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def supervise(home: Path) -> int:
+    """The supervisor's main: start, publish, watch the users, stop."""
+    port = _free_port()
+    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(command, env=environment, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    state: dict[str, Any] = {"url": f"http://127.0.0.1:{port}/api", "pid": os.getpid()}
+    (home / "server.json").write_text(json.dumps(state))
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    idle_since: float | None = None
+    while server.poll() is None:
+        time.sleep(0.5)
+        if any(_alive(int(user.name)) for user in (home / "users").iterdir()):
+            idle_since = None
+            continue
+        idle_since = idle_since or time.monotonic()
+        if time.monotonic() - idle_since < IDLE_S:
+            continue
+        with _lock(home):  # a run that starts now either is seen here, or finds no server and starts its own
+            if any(_alive(int(user.name)) for user in (home / "users").iterdir()):
+                continue
+            (home / "server.json").unlink(missing_ok=True)
+            for user in (home / "users").iterdir():
+                user.unlink(missing_ok=True)
+        server.terminate()
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            server.kill()
+    return server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(supervise(Path(sys.argv[1])))

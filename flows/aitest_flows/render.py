@@ -1,0 +1,325 @@
+"""The terminal: summaries, tables and progress in calm text, readable from 80 columns and without colours.
+
+Text from data, cards or models is never read as rich markup. Verdicts are words, and are never cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from types import TracebackType
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from aitest_lib.reports.explain import headline
+from aitest_lib.reports.report import FailingCase, GateResult, PropertyReport, RunReport
+from aitest_lib.reports.tables import bound, clip, count, duration, gate_metric, interval, number, printable, slice_label
+from aitest_lib.types import SEVERITY
+
+_STYLES = {
+    "passed": "green",
+    "failed": "red",
+    "error": "red",
+    "inconclusive": "yellow",
+    "unjudged": "cyan",
+    "skipped": "bright_black",
+}
+_MAX_GATES = 25
+_MAX_METRICS = 12
+
+
+def print_report(
+    report: RunReport,
+    console: Console,
+    failures: Mapping[str, list[FailingCase]] | None = None,
+    properties: Sequence[str] | None = None,
+) -> None:
+    """The run in one line, then each property (only those named in `properties`, where given): its gates or, without any,
+    its overall metrics, its paragraph (which names the flagged slices), the failing cases in `failures`; at the end where to
+    look next."""
+    model = report.model
+    version = f" version {model.version}" if model.version else ""
+    console.print(
+        _verdict(report.status, bold=True),
+        Text(f"{_line(report.suite)} on {_line(model.name)}{version}: {_line(headline(report), 600)}"),
+    )
+    q = report.queries
+    facts = [
+        f"run {report.run_id}",
+        report.started,
+        duration(report.seconds),
+        f"{q.sent:,} queries sent",
+        f"{q.cached:,} from the store",
+        count(q.errors, "error"),
+    ]
+    console.print(Text(", ".join(facts), style="dim"))
+    for warning in report.warnings:
+        console.print(Text(f"warning: {_line(warning, 600)}", style="yellow"))
+    for prop in report.properties:
+        if properties is None or prop.property in properties:
+            _print_property(prop, console)
+            print_failures((failures or {}).get(prop.property, []), console)
+    console.print()
+    _print_next(report, console)
+
+
+def print_failures(cases: Iterable[FailingCase], console: Console) -> None:
+    """Failing cases: the sentence, then the changed cells as `seed -> case` and the others dimmed."""
+    for case in cases:
+        console.print()
+        console.print(Text(_line(case.explanation, 600), style="bold"))
+        strength = "" if case.strength is None else f" at {case.strength:g}"
+        origin = f"{case.transform}{strength}, " if case.transform else ""
+        console.print(Text(f"{origin}case {case.case_id}", style="dim"))
+        cells = [
+            Text.assemble(
+                f"{_line(name, 40)}: ",
+                (_cell(case.seed.get(name)), "strike dim"),
+                " -> ",
+                (_cell(case.case.get(name)), "bold yellow"),
+            )
+            for name in case.changed
+        ]
+        if cells:
+            console.print(Padding(Text("changed  ").append(Text(", ").join(cells)), (0, 0, 0, 2)))
+        rest = [f"{_line(name, 40)}: {_cell(value)}" for name, value in case.case.items() if name not in case.changed]
+        if rest:
+            console.print(Padding(Text(("same     " if cells else "") + ", ".join(rest), style="dim"), (0, 0, 0, 2)))
+
+
+def print_status(status: Mapping[str, Any], console: Console) -> None:
+    """A run that is going on or has ended. `status`: `run_id, suite, model, state, started` and `properties`, a list of
+    `property, state, generated, passed, failed, skipped, errors, queries`; what is absent is shown as a dash."""
+    run, started = status.get("run_id", "–"), status.get("started", "–")
+    title = f"{_line(status.get('suite', '–'))} on {_line(status.get('model', '–'))}, run {run}, started {started}"
+    console.print(_verdict(str(status.get("state", "unknown")), bold=True), Text(title))
+    columns = {"generated": "cases"} | {key: key for key in ("passed", "failed", "skipped", "errors", "queries")}
+    table = _table("property", "state", *columns.values())
+    for row in status.get("properties", []):
+        table.add_row(
+            Text(_line(row.get("property", "–"))),
+            _verdict(str(row.get("state", "–"))),
+            *(_amount(row.get(key)) for key in columns),
+        )
+    console.print(table)
+
+
+def print_dry_run(plan: Mapping[str, Any], console: Console) -> None:
+    """What a run would do. `plan`: `suite, model, planned, cached, to_send, seconds, cost, budget` (numbers or None) and
+    `properties`, a list of `property, seeds, cases, planned, gates`; a gate has `metric, slice, min, max, n, passes_from,
+    fails_below`: with n seeds a `min` gate passes from and fails below these figures, a `max` gate up to and above them."""
+    console.print(
+        Text(f"Dry run of {_line(plan.get('suite', '–'))} on {_line(plan.get('model', '–'))}: nothing was sent.", style="bold")
+    )
+    facts = [
+        f"{plan.get('planned', 0):,} queries planned",
+        f"{plan.get('cached', 0):,} already answered",
+        f"{plan.get('to_send', 0):,} to send",
+    ]
+    if plan.get("seconds") is not None:
+        facts.append(f"about {duration(plan['seconds'])}")
+    if plan.get("cost") is not None:
+        facts.append(f"cost about {plan['cost']:,.2f}")
+    if plan.get("budget") is not None:
+        facts.append(f"budget {count(plan['budget'], 'query', 'queries')}")
+    console.print(Text(", ".join(facts)))
+    for prop in plan.get("properties", []):
+        nouns = (("seeds", "seed", "seeds"), ("cases", "case", "cases"), ("planned", "query", "queries"))
+        sizes = ", ".join(count(prop.get(key, 0), one, many) for key, one, many in nouns)
+        console.print()
+        console.print(Text(_line(prop["property"]), style="bold"), Text(sizes, style="dim"))
+        if not prop.get("gates"):
+            console.print(Text("  no gate is set: the property will be unjudged"))
+            continue
+        table = _table("gate", "slice", "asks for", "n", "passes", "fails")
+        for gate in prop["gates"]:
+            table.add_row(*_planned_gate(gate))
+        console.print(table)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], console: Console) -> None:
+    """A plain table; None is a dash."""
+    table = _table(*columns)
+    for row in rows:
+        table.add_row(*(Text("–" if cell is None else printable(str(cell))) for cell in row))
+    if title:
+        console.print(Text(title, style="bold"))
+    console.print(table)
+
+
+class ProgressView:
+    """Progress of a run: on a terminal one bar per property; elsewhere one line per stage and tenth; nothing when `quiet`.
+
+    `update` may be called from any thread.
+    """
+
+    def __init__(self, console: Console, quiet: bool = False) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._lock = Lock()
+        self._tasks: dict[str, tuple[TaskID, str]] = {}
+        self._tenths: dict[tuple[str, str], int] = {}
+        self._progress = Progress(
+            TextColumn("{task.fields[name]}", markup=False),
+            TextColumn("{task.fields[stage]}", style="cyan", markup=False),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            console=console,
+            expand=True,
+            disable=quiet or not console.is_terminal,
+        )
+
+    def __enter__(self) -> ProgressView:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def update(self, property_name: str, stage: str, done: int, total: int, note: str = "") -> None:
+        """`done` of `total` steps of `stage` (generate, query, score) of a property are finished."""
+        if self._quiet:
+            return
+        with self._lock:
+            if self._console.is_terminal:
+                self._update_bar(property_name, stage, done, total, note)
+            else:
+                self._print_tenth(property_name, stage, done, total, note)
+
+    def _update_bar(self, name: str, stage: str, done: int, total: int, note: str) -> None:
+        task, current = self._tasks.get(name, (None, ""))
+        fields: dict[str, Any] = {"name": _line(name, 40), "stage": stage, "note": _line(note, 30)}
+        if task is None:
+            task = self._progress.add_task(name, total=total, completed=done, **fields)
+        elif current != stage:
+            self._progress.reset(task, total=total, completed=done, **fields)
+        else:
+            self._progress.update(task, total=total, completed=done, **fields)
+        self._tasks[name] = (task, stage)
+
+    def _print_tenth(self, name: str, stage: str, done: int, total: int, note: str) -> None:
+        tenth = 10 if total <= 0 else 10 * done // total
+        if tenth <= self._tenths.get((name, stage), -1):
+            return
+        self._tenths[name, stage] = tenth
+        more = f" ({_line(note, 80)})" if note else ""
+        clock = time.strftime("%H:%M:%S")
+        self._console.print(Text(f"{clock} {_line(name)} {stage}: {done:,} of {total:,}, {10 * tenth} %{more}"), soft_wrap=True)
+
+
+class _Rate(ProgressColumn):
+    """Steps per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s", style="dim")
+
+
+def _print_property(prop: PropertyReport, console: Console) -> None:
+    counts = ", ".join(
+        f"{value:,} {'errors' if name == 'error' else name}"
+        for name, value in prop.cases.model_dump().items()
+        if name != "total"
+    )
+    console.print()
+    console.print(Text(_line(prop.property), style="bold"), _verdict(prop.status, bold=True), Text(counts, style="dim"))
+    if prop.gates:
+        _print_gates(prop, console)
+    else:
+        _print_metrics(prop, console)
+    text = prop.explanation or prop.reason
+    if text:
+        console.print(Padding(Text(_line(text, 4000)), (0, 0, 0, 2)))
+
+
+def _print_gates(prop: PropertyReport, console: Console) -> None:
+    # Verdicts that need attention come first, so that the cut below never hides one behind passed gates.
+    ranked = sorted(prop.gates, key=lambda gate: SEVERITY.index(gate.verdict))
+    table = _table("gate", "figure", "bounds", "asks for", "verdict")
+    for gate in ranked[:_MAX_GATES]:
+        metric = gate_metric(prop, gate)
+        where = f"{gate.metric}, {slice_label(gate.slice)}" if gate.slice else gate.metric
+        figure = (number(metric.value, metric.unit), interval(metric.low, metric.high)) if metric else ("undefined", "")
+        table.add_row(Text(where), *map(Text, figure), Text(bound(gate)), _gate_verdict(gate))
+    console.print(table)
+    if len(ranked) > _MAX_GATES:
+        console.print(Text(f"  and {len(ranked) - _MAX_GATES} more gates", style="dim"))
+
+
+def _print_metrics(prop: PropertyReport, console: Console) -> None:
+    whole = [m for m in prop.metrics if not m.slice][:_MAX_METRICS]
+    if not whole:
+        return
+    table = _table("metric", "figure", "bounds", "n")
+    for m in whole:
+        table.add_row(Text(m.name), Text(number(m.value, m.unit)), Text(interval(m.low, m.high)), _amount(m.n))
+    console.print(table)
+    for m in whole:
+        if m.value is None:
+            console.print(Padding(Text(f"{m.name} is undefined: {_line(m.reason or 'no reason given', 200)}"), (0, 0, 0, 2)))
+
+
+def _print_next(report: RunReport, console: Console) -> None:
+    run = report.run_id[:12]
+    failing = sorted((p for p in report.properties if p.cases.failed), key=lambda p: SEVERITY.index(p.status))
+    if failing:
+        console.print(Text(f"failing cases   aitest show {run} --property {failing[0].property} --failures 10"), soft_wrap=True)
+    console.print(Text(f"whole report    aitest report {run} -o report.html"), soft_wrap=True)
+
+
+def _planned_gate(gate: Mapping[str, Any]) -> list[Text]:
+    asked = bound(GateResult(metric=gate["metric"], min=gate.get("min"), max=gate.get("max"), verdict="unjudged", reason=""))
+    upward = gate.get("max") is None
+    edges = [
+        (gate.get("passes_from"), "from" if upward else "up to"),
+        (gate.get("fails_below"), "below" if upward else "above"),
+    ]
+    words = [Text("cannot" if edge is None else f"{word} {number(edge)}") for edge, word in edges]
+    return [
+        Text(_line(gate["metric"])),
+        Text(slice_label(gate.get("slice") or {})),
+        Text(asked),
+        _amount(gate.get("n")),
+        *words,
+    ]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
+    numeric = {"n", "cases", "passed", "failed", "skipped", "errors", "queries"}
+    for name in columns:
+        whole = name in ("verdict", "state", "figure", "bounds") or name in numeric
+        table.add_column(Text(name), no_wrap=whole, overflow="fold", justify="right" if name in numeric else "left")
+    return table
+
+
+def _gate_verdict(gate: GateResult) -> Text:
+    text = _verdict(gate.verdict)
+    return text.append(", waived") if gate.waived else text
+
+
+def _verdict(status: str, bold: bool = False) -> Text:
+    style = _STYLES.get(status, "cyan")
+    return Text(status.upper() if bold else status, style=f"bold {style}" if bold else style)
+
+
+def _amount(value: int | None) -> Text:
+    return Text("–" if value is None else f"{value:,}")
+
+
+def _cell(value: str | None) -> str:
+    return clip(value or "", 80) or "missing"
+
+
+def _line(text: object, limit: int = 100) -> str:
+    return clip(text, limit)

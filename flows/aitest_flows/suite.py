@@ -1,0 +1,194 @@
+"""The suite as a flow: seeds, baselines, then the properties in their order, then the report."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from prefect import flow
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from aitest_flows import shapes
+from aitest_flows.catalog import flow_of
+from aitest_lib import __version__
+from aitest_lib.errors import AitestError
+from aitest_lib.reports.report import FailingCase, ModelReport, PropertyReport, Provenance, Queries, RunReport
+from aitest_lib.types import ArtifactRef, worst
+from aitest_tasks import live
+from aitest_tasks.caching import made_again
+from aitest_tasks.model_registry import tag_version
+from aitest_tasks.preparing import SELF_FLIP_REPEATS, check_labels, prepare_model
+from aitest_tasks.querying import answer_book, run_errors, run_model
+from aitest_tasks.runs import Run, open_run
+from aitest_tasks.sampling import sample_seeds, sampling_job
+from aitest_tasks.settings import Settings
+from aitest_tasks.tracking import Tracking, log_run
+
+BASELINE = "seeds"
+PACKAGES = ("prefect", "mlflow", "pandas", "pyarrow", "numpy", "scikit-learn")
+
+
+@flow(name="suite", flow_run_name="suite {run_uri}", persist_result=False, retries=0)
+def suite(run_uri: str) -> dict[str, Any]:
+    """Runs every property of a suite run and writes its report; returns the report as JSON data."""
+    run = open_run(run_uri)
+    prepare(run)
+    baseline = ask_baselines(run)
+    done = [run_property(run, index) for index in run.properties]
+    return finish(run, baseline, done).model_dump(mode="json")
+
+
+def prepare(run: Run) -> None:
+    """Samples the seeds and settles the epoch; a resumed run has both already."""
+    if run.has("prepared"):
+        shapes.add_spent(run, answer_book(run).by_run.get(run.run_id, 0))
+        return
+    live.progress(BASELINE, "sample", 0, 1)
+    job = sampling_job(run)
+    [seeds] = made_again(
+        run.store, [sample_seeds(job, run.uri)], lambda _: sample_seeds.with_options(refresh_cache=True)(job, run.uri)
+    )
+    check_labels(run, seeds["labels"])
+    live.progress(BASELINE, "sample", 1, 1)
+    private = [name for name, column in run.suite.suite.data.columns.items() if column.private]
+    prepared = prepare_model(run.uri, {**seeds, "private": private, "previous_looks": looks(run)})
+    shapes.add_spent(run, prepared["probed"])
+
+
+def ask_baselines(run: Run) -> dict[str, Any]:
+    """The answers on the untouched seeds, and the repeats that a nondeterministic model needs."""
+    refs = [ref.to_dict() for ref in run.seeds]
+    asked = shapes.query(run, BASELINE, refs)
+    again = 0
+    if not run.prepared["deterministic"]:
+        again = sum(shapes.query(run, BASELINE, refs, repeat)["sent"] for repeat in range(1, SELF_FLIP_REPEATS + 1))
+    live.progress(BASELINE, "done", 1, 1)
+    return {**asked, "again": again}
+
+
+def run_property(run: Run, index: int) -> dict[str, Any]:
+    """One property as a flow run of its own. What breaks it is written down and spares the others, unless the model, the
+    store or MLflow is gone, or the user wants to stop."""
+    name = run.suite.suite.properties[index].property
+    try:
+        runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
+        return dict(flow_of(name).with_options(task_runner=runner)(run.uri, index))
+    except AitestError:
+        raise
+    except Exception as error:  # a defect of ours or of a plug-in: say so, go on
+        reason = f"{type(error).__name__}: {error}"
+        report = PropertyReport(property=name, status="error", reason=reason, explanation=f"This property broke: {reason}.")
+        return shapes.log_report(run, index, report, {}, time.monotonic())
+
+
+def finish(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]]) -> RunReport:
+    """Puts the report together, writes it to the store and to MLflow, and marks the model version."""
+    reports = [PropertyReport.model_validate(item["report"]) for item in done]
+    failures = {
+        report.property: [FailingCase.model_validate(case) for case in run.store.get_json(ArtifactRef.of(item["scored"]["failures"]))]
+        for report, item in zip(reports, done, strict=True)
+        if item["scored"]
+    }
+    report = assemble(run, baseline, done, reports)
+    run.write("report", report.model_dump(mode="json"))
+    run.store.write_json(f"{looks_folder(run)}/{run.run_id}.json", {"status": report.status})
+    tracking = Tracking(Settings(Path(run.record["home"])))
+    log_run(tracking, run, report, failures)
+    if run.record["registered"]:
+        tag_version(tracking, run.record["registered"], run.suite.suite.suite, report.status, run.run_id)
+    return report
+
+
+def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], reports: list[PropertyReport]) -> RunReport:
+    """The report of a run from those of its properties."""
+    needed = [baseline["needed"], *(item["needed"] for item in done if item["scored"])]
+    inputs = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed]))
+    errors, sent = len(run_errors(run)), shapes.spent(run)
+    answered = int((answer_book(run).find(inputs) >= 0).sum())
+    # The seeds' answers were asked for before the properties; they are counted where they are first needed.
+    if reports and done[0]["scored"]:
+        first = reports[0].queries
+        seeds_sent = baseline["sent"] + run.prepared["probed"]
+        counted = first.model_copy(update={"sent": first.sent + seeds_sent, "cached": max(first.cached - seeds_sent, 0)})
+        reports[0] = reports[0].model_copy(update={"queries": counted})
+    started = datetime.fromisoformat(run.record["started"])
+    suite_config = run.suite.suite
+    state = run.prepared
+    warnings = []
+    if state["changed"]:
+        warnings.append("model_changed: the model answers differently behind an unchanged revision; everything was asked anew")
+    return RunReport(
+        suite=suite_config.suite,
+        run_id=run.run_id,
+        status=worst([report.status for report in reports]),
+        model=ModelReport(
+            name=run.info.name,
+            version=run.info.version,
+            revision=run.info.revision,
+            type=run.info.type,
+            digest=run.info.digest,
+            epoch=state["epoch_number"],
+            changed=state["changed"],
+            deterministic=state["deterministic"],
+            self_flip_rate=state["self_flip_rate"],
+        ),
+        provenance=Provenance(
+            aitest=__version__,
+            packages=package_versions(),
+            suite_digest=run.suite.digest,
+            data_digest=run.record["test_digest"],
+            random_seed=suite_config.random_seed,
+            confidence=suite_config.confidence,
+            started_by=run.record["started_by"],
+            previous_looks=state["previous_looks"],
+            rows=state["rows"],
+            seeds=state["seeds"],
+        ),
+        started=run.record["started"],
+        seconds=round((datetime.now(UTC) - started).total_seconds(), 3),
+        queries=Queries(
+            planned=len(inputs),
+            sent=sent,
+            cached=max(answered - (sent - errors), 0),
+            sentinel=state["sentinel"] + baseline["again"],
+            retries=run_model(run).usage.retries,
+            errors=errors,
+        ),
+        properties=reports,
+        info=dict(run.card.card.info) if run.record["card"] else {},
+        warnings=warnings,
+    )
+
+
+def looks_folder(run: Run) -> str:
+    """Where the store counts how often a suite was run on a model."""
+    return f"looks/{run.suite.suite.suite}/{run.info.digest}"
+
+
+def looks(run: Run) -> int:
+    """How many runs of this suite on this model ended before."""
+    return len(run.store.list(looks_folder(run)))
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that results depend on."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def user() -> str:
+    """Who started a run."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

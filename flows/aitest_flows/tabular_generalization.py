@@ -1,0 +1,16 @@
+"""`tabular.generalization` as a flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+
+from aitest_flows import shapes
+from aitest_lib.properties.tabular import GENERALIZATION
+
+
+@flow(name="tabular-generalization", flow_run_name="generalization of {run_uri}", persist_result=False, retries=0)
+def tabular_generalization(run_uri: str, property_index: int) -> dict[str, Any]:
+    """How well the answers agree with the labels, over all rows and in every slice."""
+    return shapes.group(GENERALIZATION, run_uri, property_index)

@@ -1,0 +1,80 @@
+"""What lives in this process only: opened models, objects given in Python, progress listeners, the stop switch.
+
+Tasks exchange references; whatever cannot be written down is looked up here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aitest_lib.errors import Interrupted
+from aitest_lib.models.base import Model
+
+ProgressListener = Callable[[str, str, int, int, str], None]  # property, stage, done, total, note
+
+
+@dataclass
+class _Live:
+    models: dict[str, Model] = field(default_factory=dict)
+    objects: dict[str, Any] = field(default_factory=dict)
+    listeners: list[ProgressListener] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+_live = _Live()
+
+
+def model(run_id: str, opener: Callable[[], Model]) -> Model:
+    """The model of a run, opened once in this process: its rate and concurrency limits hold over all tasks."""
+    with _live.lock:
+        if run_id not in _live.models:
+            _live.models[run_id] = opener()
+        return _live.models[run_id]
+
+
+def close_model(run_id: str) -> None:
+    """Closes the model of a run."""
+    with _live.lock:
+        opened = _live.models.pop(run_id, None)
+    if opened is not None:
+        opened.close()
+
+
+def keep_object(run_id: str, value: Any) -> None:
+    """Remembers the in-memory model of a run."""
+    _live.objects[run_id] = value
+
+
+def kept_object(run_id: str) -> Any | None:
+    """The in-memory model of a run, if it was given in this process."""
+    return _live.objects.get(run_id)
+
+
+def listen(listener: ProgressListener) -> Callable[[], None]:
+    """Calls `listener` at every progress from now on; returns what ends that."""
+    _live.listeners.append(listener)
+    return lambda: _live.listeners.remove(listener)
+
+
+def progress(name: str, stage: str, done: int, total: int, note: str = "") -> None:
+    """Tells the listeners how far a property is."""
+    for listener in list(_live.listeners):
+        listener(name, stage, done, total, note)
+
+
+def stop() -> None:
+    """Ends the run in this process soon: models stop waiting, tasks stop between two batches."""
+    _live.stopped.set()
+    with _live.lock:
+        for opened in _live.models.values():
+            opened.stop()
+
+
+def check_stopped() -> None:
+    """Raises `Interrupted` once `stop` was called."""
+    if _live.stopped.is_set():
+        raise Interrupted("stopped; answers so far are kept")

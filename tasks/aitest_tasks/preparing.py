@@ -1,0 +1,156 @@
+"""Before the first case: seeds, the model's first questions, and whether kept answers may still be trusted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from prefect import task
+
+from aitest_lib.answers import read_book, write_segment
+from aitest_lib.artifacts.codecs import get_table
+from aitest_lib.errors import ArtifactMissing, ModelUnavailable
+from aitest_lib.models.probe import probe
+from aitest_lib.types import Predictions
+from aitest_tasks import live
+from aitest_tasks.inputs import input_digests, model_frame
+from aitest_tasks.querying import run_model
+from aitest_tasks.runs import Run, open_run
+
+PROBE_ROWS = 50
+SENTINELS = 50
+CHANGE_LEVEL = 0.001  # chance at which a nondeterministic model of the known flip rate is wrongly called changed
+SELF_FLIP_REPEATS = 2
+SAME_NUMBER = 1e-6
+
+
+def epoch_path(model_digest: str) -> str:
+    """Where the store keeps what is known of a model: its epoch, flip rate and speed."""
+    return f"answers/{model_digest}/epoch.json"
+
+
+def known_epoch(run: Run) -> dict[str, Any] | None:
+    """The model's current epoch, None when it was never asked."""
+    try:
+        return dict(run.store.read_json(epoch_path(run.info.digest)))
+    except ArtifactMissing:
+        return None
+
+
+@task(name="prepare_model", persist_result=False)
+def prepare_model(run_uri: str, prepared: dict[str, Any]) -> dict[str, Any]:
+    """Probes a model that was never asked, else asks sentinels; completes and writes the run's `prepared` record.
+
+    Adds to `prepared`: epoch (folder of the answers), epoch_number, changed, deterministic, self_flip_rate,
+    seconds_per_row, probed (inputs asked for the first time), sentinel (inputs asked again).
+    """
+    run = open_run(run_uri)
+    endpoint = run.card.card.endpoint if run.record["card"] else None
+    prepared = {**prepared, "batch_size": endpoint.batch_size if endpoint else 1, "seconds_per_row": 0.001}
+    known = known_epoch(run) if run.info.reusable else None
+    number = known["epoch"] if known else 1
+    if known and run.options.get("fresh"):
+        known, number = None, number + 1
+    state: dict[str, Any] = {"epoch_number": number, "changed": False, "sentinel": 0, "probed": 0}
+    folder = str(number) if run.info.reusable else f"run-{run.run_id}"
+    # The record is complete enough for the functions below from here on; it is written once, at the end.
+    run.__dict__["prepared"] = {**prepared, "epoch": folder}
+    if known:
+        state |= _sentinels(run, known)
+        if state["changed"]:
+            known, number = None, number + 1
+            folder = str(number)
+            state["epoch_number"] = number
+            run.__dict__["prepared"] = {**prepared, "epoch": folder}
+    facts = known or _probe(run, state)
+    result = {**prepared, **state, "epoch": folder, **{key: facts[key] for key in FACTS}}
+    if run.info.reusable and not known:
+        run.store.write_json(epoch_path(run.info.digest), {"epoch": number, **{key: facts[key] for key in FACTS}})
+    run.write("prepared", result)
+    run.__dict__["prepared"] = result
+    return result
+
+
+FACTS = ("deterministic", "self_flip_rate", "seconds_per_row")
+
+
+def _probe(run: Run, state: dict[str, Any]) -> dict[str, Any]:
+    """First questions; their answers are kept like any other."""
+    live.progress("probe", "query", 0, 1)
+    ref = run.seeds[0]
+    rows = np.arange(min(PROBE_ROWS, ref.rows, PROBE_ROWS if run.budget is None else run.budget))
+    if not len(rows):
+        return {"deterministic": True, "self_flip_rate": None, "seconds_per_row": 0.001}
+    frame = model_frame(run, ref, rows)
+    found = probe(run_model(run), frame, repeat_rows=len(rows), private=run.prepared["private"])
+    if all(error is not None for error in found.answers.errors):
+        raise ModelUnavailable(f"the model {run.info.name} gave no usable answer: {found.problems[0] if found.problems else 'no reason given'}")
+    digests = input_digests(run, get_table(run.store, ref).take(rows))
+    write_segment(run.store, run.answers, digests, found.answers, run.run_id)
+    state["sentinel"] += len(rows)
+    state["probed"] = len(np.unique(digests))
+    live.progress("probe", "query", 1, 1)
+    # A model of which only scores in their last digits differ is deterministic as far as verdicts go.
+    flips = found.self_flip_rate or 0.0
+    return {"deterministic": flips == 0, "self_flip_rate": flips if flips else None, "seconds_per_row": found.seconds_per_row}
+
+
+def _sentinels(run: Run, known: dict[str, Any]) -> dict[str, Any]:
+    """Asks up to 50 inputs again that are answered already, and compares."""
+    book = read_book(run.store, [run.answers])
+    for ref in run.seeds:
+        digests = input_digests(run, get_table(run.store, ref))
+        places = book.find(digests)
+        rows = np.flatnonzero(places >= 0)[:SENTINELS]
+        if len(rows):
+            break
+    else:
+        return {"changed": False, "sentinel": 0}
+    answers = run_model(run).predict(model_frame(run, ref, rows))
+    usable = np.array([error is None for error in answers.errors], dtype=bool)
+    if not usable.any():
+        raise ModelUnavailable(f"the model {run.info.name} gave no usable answer: {answers.errors[0]}")
+    differing = int(_differ(answers, book.labels(places[rows]))[usable].sum())
+    changed = is_changed(differing, int(usable.sum()), known["self_flip_rate"])
+    if changed:
+        # They are the first answers of the new epoch: paid for once, kept.
+        write_segment(run.store, run.answers.rpartition("/")[0] + f"/{known['epoch'] + 1}", digests[rows], answers, run.run_id)
+    return {"changed": changed, "sentinel": len(rows)}
+
+
+def is_changed(differing: int, asked: int, flip_rate: float | None) -> bool:
+    """Do the sentinels' labels differ beyond the model's own flip rate (binomial test, one-sided)."""
+    if not flip_rate:
+        return differing > 0
+    from scipy.stats import binom
+
+    return bool(binom.sf(differing - 1, asked, flip_rate) < CHANGE_LEVEL)
+
+
+def check_labels(run: Run, seen: list[Any]) -> None:
+    """Raises `InputError` for labels in the data that are not among the card's classes, before anything is asked."""
+    if run.info.type != "tabular-classifier" or not seen or run.info.classes is None:
+        return
+    from aitest_lib.scorers.oracle import classes_of
+
+    classes_of(run.info.classes, seen, [])
+
+
+def _differ(answers: Predictions, before: NDArray[np.object_]) -> NDArray[np.bool_]:
+    pairs = zip(answers.labels, before, strict=True)
+    return np.array([not _same(new, old) for new, old in pairs], dtype=bool)
+
+
+def _same(new: Any, old: Any) -> bool:
+    if isinstance(new, float) and isinstance(old, int | float) and not isinstance(old, bool):
+        return abs(new - old) <= SAME_NUMBER * max(1.0, abs(old))
+    return bool(new == old)
+
+
+def check_predictions_backend(run: Run, property_name: str, new_queries: bool) -> str | None:
+    """Why computed answers cannot serve a property that asks new inputs, None where they can."""
+    if new_queries and run.record["card"] and run.record["card"].get("predictions"):
+        return f"{property_name} asks inputs of its own, and this card holds computed answers only"
+    return None
+

@@ -1,0 +1,181 @@
+"""Queries: what is needed and not yet answered is planned, cut to the budget, asked in shards and kept."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from prefect import task
+
+from aitest_lib.answers import AnswerBook, read_book, write_segment
+from aitest_lib.artifacts.codecs import get_table
+from aitest_lib.data.table import hex_digests
+from aitest_lib.errors import AitestError, Interrupted, UnavailableError
+from aitest_lib.models.base import Model, open_model
+from aitest_lib.types import ArtifactRef, Predictions
+from aitest_tasks import live
+from aitest_tasks.generation import STATUS
+from aitest_tasks.inputs import input_digests, model_frame
+from aitest_tasks.runs import Run, open_run
+from aitest_tasks.sampling import DIGEST, RANK
+
+SMALLEST_SHARD, LARGEST_SHARD = 256, 4_000
+SHARD_SECONDS = 5.0  # a shard should last long enough for its overhead not to show, and short enough to lose little
+
+
+def run_model(run: Run) -> Model:
+    """The model of a run, opened once in this process."""
+
+    def opener() -> Model:
+        given = live.kept_object(run.run_id)
+        if given is not None:
+            from aitest_lib.models.local import LocalModel
+
+            return LocalModel(given, run.info)
+        return open_model(run.card, run.info, private=run.prepared["private"])
+
+    return live.model(run.run_id, opener)
+
+
+def answer_book(run: Run, repeat: int = 0) -> AnswerBook:
+    """All answers that this run may use."""
+    return read_book(run.store, [run.answers], repeat)
+
+
+def needed(run: Run, ref: ArtifactRef) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.bool_]]:
+    """Digest, rank and whether it is to be asked, for each input of a shard of seeds or cases."""
+    columns = [DIGEST, RANK]
+    table = get_table(run.store, ref)
+    asked = np.ones(table.num_rows, bool)
+    if STATUS in table.column_names:
+        asked = table.column(STATUS).is_null().to_numpy().astype(bool)
+    return input_digests(run, table.select(columns)), table.column(RANK).to_numpy().astype(np.int64), asked
+
+
+def run_errors(run: Run) -> dict[str, str]:
+    """Inputs (digest as hex) to which the model gave no usable answer in this attempt, and why. Not asked again by it."""
+    found: dict[str, str] = {}
+    for path in run.store.list(f"runs/{run.run_id}/errors"):
+        found |= run.store.read_json(path)
+    return found
+
+
+def add_errors(run: Run, reasons: dict[str, str]) -> None:
+    """Remembers inputs without a usable answer."""
+    run.store.write_json(f"runs/{run.run_id}/errors/{time.time_ns():020d}-{os.urandom(4).hex()}.json", reasons)
+
+
+def forget_errors(run: Run) -> None:
+    """A resumed run asks them again."""
+    for path in run.store.list(f"runs/{run.run_id}/errors"):
+        run.store.remove(path)
+
+
+@task(name="plan_queries", persist_result=False)
+def plan_queries(run_uri: str, refs: list[dict[str, Any]], repeat: int = 0, allowance: int | None = None) -> dict[str, Any]:
+    """Which inputs of these shards are not answered yet, as shards of queries; `allowance` is what the budget still pays.
+
+    Seeds go in rank order, so that a budget leaves out the same ones however the work is spread.
+    """
+    run = open_run(run_uri)
+    return make_plan(run, [ArtifactRef.of(ref) for ref in refs], answer_book(run, repeat), repeat, allowance)
+
+
+def make_plan(run: Run, refs: Sequence[ArtifactRef], book: AnswerBook, repeat: int, allowance: int | None) -> dict[str, Any]:
+    """The work of `plan_queries`, without Prefect."""
+    digests, ranks, sources, rows = [], [], [], []
+    for place, ref in enumerate(refs):
+        ids, rank, asked = needed(run, ref)
+        where = np.flatnonzero(asked)
+        digests.append(ids[where])
+        ranks.append(rank[where])
+        sources.append(np.full(len(where), place))
+        rows.append(where)
+    all_digests = np.concatenate(digests) if digests else np.empty(0, "V16")
+    unique, first = np.unique(all_digests, return_index=True)
+    open_ = book.find(unique) < 0
+    known_errors = set(run_errors(run))
+    if known_errors:
+        open_ &= [name not in known_errors for name in hex_digests(unique)]
+    missing = first[open_]
+    source, row, rank = (np.concatenate(part)[missing] if len(missing) else np.empty(0, np.int64) for part in (sources, rows, ranks))
+    order = np.lexsort((row, source, rank))
+    kept = order if allowance is None else order[: max(allowance, 0)]
+    kept = kept[np.lexsort((row[kept], source[kept]))]  # shards read few artifacts: seed order decides what is paid, not when
+    size = shard_size(run)
+    shards = [
+        run.store.put_json(_shard(refs, source[part], row[part], repeat)).to_dict()
+        for part in (kept[start : start + size] for start in range(0, len(kept), size))
+    ]
+    return {
+        "shards": shards,
+        "needed": run.store.put(unique.tobytes(), "digests", len(unique)).to_dict(),
+        "planned": len(unique),
+        "cached": int(len(unique) - len(missing)),
+        "to_send": len(kept),
+        "unpaid": int(len(missing) - len(kept)),
+    }
+
+
+def shard_size(run: Run) -> int:
+    """Inputs in a shard: about five seconds of work at the speed the probe saw, in whole batches."""
+    rows = SHARD_SECONDS / max(run.prepared["seconds_per_row"], 1e-6)
+    batch = run.prepared["batch_size"]
+    return max(batch, int(np.clip(rows, SMALLEST_SHARD, LARGEST_SHARD)) // batch * batch)
+
+
+@task(name="query_model", persist_result=False)
+def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict[str, Any]:
+    """Asks the model one shard of a plan and keeps the usable answers.
+
+    Returns the numbers of inputs sent and of errors. A model that cannot be used at all raises; anything else becomes
+    errors of its inputs.
+    """
+    live.check_stopped()
+    run = open_run(run_uri)
+    plan = run.store.get_json(ArtifactRef.of(shard))
+    frames, digests = [], []
+    for part in plan["parts"]:
+        ref, rows = ArtifactRef.of(part["ref"]), np.array(part["rows"], np.int64)
+        frames.append(model_frame(run, ref, rows))
+        digests.append(needed(run, ref)[0][rows])
+    flat = np.concatenate(digests)
+    answers = ask(run, pd.concat(frames), flat, plan["repeat"])
+    reasons = {flat[i].tobytes().hex(): str(reason) for i, reason in enumerate(answers.errors) if reason is not None}
+    if reasons and plan["repeat"] == 0:
+        add_errors(run, reasons)
+    return {"sent": len(flat), "errors": len(reasons)}
+
+
+def shard_lost(run: Run, shard: dict[str, Any], reason: str) -> dict[str, Any]:
+    """A shard whose task broke: every input of it gets the reason."""
+    plan = run.store.get_json(ArtifactRef.of(shard))
+    reasons: dict[str, str] = {}
+    for part in plan["parts"]:
+        digests = needed(run, ArtifactRef.of(part["ref"]))[0][np.array(part["rows"], np.int64)]
+        reasons |= dict.fromkeys(hex_digests(digests), reason)
+    add_errors(run, reasons)
+    return {"sent": len(reasons), "errors": len(reasons)}
+
+
+def ask(run: Run, frame: pd.DataFrame, digests: NDArray[np.void], repeat: int) -> Predictions:
+    """Puts inputs to the model and keeps what it answered."""
+    try:
+        answers = run_model(run).predict(frame)
+    except (UnavailableError, Interrupted):
+        raise
+    except AitestError as error:
+        size = len(frame)
+        answers = Predictions(np.full(size, None, dtype=object), None, np.full(size, str(error), dtype=object))
+    write_segment(run.store, run.answers, digests, answers, run.run_id, repeat)
+    return answers
+
+
+def _shard(refs: Sequence[ArtifactRef], sources: NDArray[np.int64], rows: NDArray[np.int64], repeat: int) -> dict[str, Any]:
+    parts = [{"ref": refs[place].to_dict(), "rows": rows[sources == place].tolist()} for place in np.unique(sources)]
+    return {"parts": parts, "repeat": repeat}

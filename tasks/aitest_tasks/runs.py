@@ -1,0 +1,243 @@
+"""The record of a run in the store: what was asked for, who holds it, how far it is.
+
+    runs/<id>/run.json        written once, before the first query: everything a worker or a `resume` needs
+    runs/<id>/prepared.json   seeds, profile, epoch: written once they are known
+    runs/<id>/lease.json      who works on it; renewed while alive
+    runs/<id>/progress.json   for `status`
+    runs/<id>/report.json     at the end
+
+The id is that of the MLflow parent run. Secrets and private values are in none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+from aitest_lib import __version__
+from aitest_lib.answers import folder
+from aitest_lib.artifacts.store import Store
+from aitest_lib.canonical import digest
+from aitest_lib.config.card import LoadedCard, load_card_data
+from aitest_lib.config.loading import Document
+from aitest_lib.config.suite import LoadedSuite, suite_of, transforms_of
+from aitest_lib.data.schema import Profile
+from aitest_lib.data.table import TableSource
+from aitest_lib.errors import ArtifactMissing, InputError, StoreError
+from aitest_lib.properties.catalog import spec
+from aitest_lib.types import ArtifactRef, ModelInfo
+
+LEASE_S = 60.0
+RENEW_S = 15.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its record says; opened anew by every worker."""
+
+    store: Store
+    run_id: str
+    record: dict[str, Any]
+
+    @property
+    def uri(self) -> str:
+        """What flows are given: the record's folder."""
+        return self.store.url_of(f"runs/{self.run_id}")
+
+    @cached_property
+    def suite(self) -> LoadedSuite:
+        """The validated suite."""
+        return suite_of(Document(self.record["suite"]), Path(self.record["base_dir"]))
+
+    @cached_property
+    def card(self) -> LoadedCard:
+        """The card; an object given in Python has none of its own."""
+        return load_card_data(self.record["card"], self.record["card_dir"])
+
+    @cached_property
+    def info(self) -> ModelInfo:
+        """The model."""
+        data = dict(self.record["model"])
+        data["classes"] = tuple(data["classes"]) if data["classes"] is not None else None
+        return ModelInfo(**data)
+
+    @property
+    def test(self) -> TableSource:
+        """The table of the seeds."""
+        return TableSource(self.record["test"])
+
+    @property
+    def train(self) -> TableSource | None:
+        """The table that distributions come from, if the suite names one."""
+        return TableSource(self.record["train"]) if self.record["train"] else None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the command line said beyond the suite."""
+        return dict(self.record["options"])
+
+    @property
+    def budget(self) -> int | None:
+        """Most unique queries this run may send."""
+        given = self.options.get("budget")
+        return int(given) if given is not None else self.suite.suite.budget.queries
+
+    @property
+    def properties(self) -> list[int]:
+        """Places (in the suite) of the properties to run."""
+        return list(self.options["properties"])
+
+    def write(self, name: str, value: Any) -> None:
+        """Writes one file of the record."""
+        self.store.write_json(f"runs/{self.run_id}/{name}.json", value)
+
+    def read(self, name: str) -> Any:
+        """Reads one file of the record."""
+        return self.store.read_json(f"runs/{self.run_id}/{name}.json")
+
+    def has(self, name: str) -> bool:
+        """Is a file of the record there."""
+        return self.store.exists(f"runs/{self.run_id}/{name}.json")
+
+    @cached_property
+    def prepared(self) -> dict[str, Any]:
+        """Seeds, profile and epoch; only once the run has prepared them."""
+        return dict(self.read("prepared"))
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The columns of the data."""
+        return Profile.of(self.store.get_json(ArtifactRef.of(self.prepared["profile"])))
+
+    @property
+    def seeds(self) -> list[ArtifactRef]:
+        """The shards of the seeds, in rank order."""
+        return [ArtifactRef.of(item) for item in self.prepared["shards"]]
+
+    @property
+    def answers(self) -> str:
+        """Where this run's answers stand."""
+        return folder(self.info.digest, self.prepared["epoch"])
+
+
+def open_run(run_uri: str) -> Run:
+    """The run at a URI, as flows are given it."""
+    return _open(run_uri)
+
+
+@lru_cache(maxsize=64)
+def _open(run_uri: str) -> Run:
+    root, _, run_id = run_uri.rpartition("/runs/")
+    store = Store(root)
+    return Run(store, run_id, store.read_json(f"runs/{run_id}/run.json"))
+
+
+def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
+    """Writes the record of a new run."""
+    run = Run(store, run_id, record)
+    run.write("run", record)
+    return run
+
+
+def find_run(store: Store, given: str) -> Run:
+    """The run whose id is `given`, a unique prefix of it, or `last`."""
+    ids = store.folders("runs")
+    if given == "last":
+        found = [(store.read_json(f"runs/{one}/run.json")["started"], one) for one in ids]
+        if not found:
+            raise InputError(f"there is no run in {store.url} yet; start one with `aitest run SUITE`")
+        return open_run(store.url_of(f"runs/{max(found)[1]}"))
+    matching = [one for one in ids if one.startswith(given)]
+    if len(matching) != 1:
+        what = "no run" if not matching else f"{len(matching)} runs"
+        shown = f"; the latest are {', '.join(one[:8] for one in ids[-5:])}" if ids and not matching else ""
+        raise InputError(f"got RUN {given!r}, but {what} in {store.url} start with it{shown}; give a longer part of the id, or `last`")
+    return open_run(store.url_of(f"runs/{matching[0]}"))
+
+
+def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
+    """What a resumed run must find unchanged: the code version and every component of every property."""
+    result = {"aitest": __version__}
+    for index, item in enumerate(loaded.suite.properties):
+        if spec(item.property).shape == "perturbation":
+            parts = transforms_of(item, loaded.document, ("properties", index))
+            result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in parts])
+    return result
+
+
+class Lease:
+    """Says that somebody works on a run. Renewed by a thread; a lease whose process is gone counts as ended."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="aitest-lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        check_free(self._run)
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Ends the lease at once."""
+        self._done.set()
+        try:
+            self._run.store.remove(f"runs/{self._run.run_id}/lease.json")
+        except StoreError:
+            return  # it runs out by itself
+
+    def _renew(self) -> None:
+        while not self._done.wait(RENEW_S):
+            try:
+                self._write()
+            except StoreError:
+                continue  # the next one may succeed; a store that stays away ends the run elsewhere
+
+    def _write(self) -> None:
+        holder = {"host": socket.gethostname(), "pid": os.getpid(), "birth": _birth(os.getpid()), "until": time.time() + LEASE_S}
+        self._run.write("lease", holder)
+
+
+def is_alive(run: Run) -> bool:
+    """Is somebody working on the run."""
+    try:
+        lease = run.read("lease")
+    except ArtifactMissing:
+        return False
+    if lease["host"] == socket.gethostname() and _birth(lease["pid"]) != lease["birth"]:
+        return False  # killed on this machine: nobody has to wait for the lease to run out
+    return bool(lease["until"] > time.time())
+
+
+def check_free(run: Run) -> None:
+    """Raises `InputError` while somebody else works on the run."""
+    if is_alive(run):
+        lease = run.read("lease")
+        raise InputError(
+            f"run {run.run_id[:8]} is being worked on by process {lease['pid']} on {lease['host']}; wait for it or stop it first"
+        )
+
+
+def _birth(pid: int) -> str | None:
+    """When a process started (clock ticks since boot), None when it is not there: tells a reused pid from the old one."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return None
+        except PermissionError:
+            return "unknown"
+        return None if Path("/proc/self").exists() else "unknown"
+    return stat.rpartition(")")[2].split()[19]

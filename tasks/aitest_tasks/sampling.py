@@ -1,0 +1,149 @@
+"""Seeds: which rows, in which order, in shards that every later step reads one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from prefect import task
+
+from aitest_lib.artifacts.codecs import put_table
+from aitest_lib.artifacts.store import Store
+from aitest_lib.config.card import LoadedCard
+from aitest_lib.config.suite import DataConfig
+from aitest_lib.data.sampling import StratifiedSampler
+from aitest_lib.data.schema import Profile, build_profile
+from aitest_lib.data.table import TableSource, row_digests
+from aitest_lib.errors import InputError, unknown
+from aitest_tasks.caching import CACHED, job_key
+from aitest_tasks.runs import Run, open_run
+
+SHARD_ROWS = 4_096
+MOST_CLASSES = 1_000
+# Names of the columns that aitest adds to a shard; a data column may not start like them.
+SEED_ID, RANK, DIGEST, LABEL = "@seed_id", "@rank", "@digest", "@label"
+
+
+def sampler_of(data: DataConfig) -> StratifiedSampler:
+    """The sampler that the suite asks for."""
+    return StratifiedSampler(rows=None if data.sample == "all" else data.sample)
+
+
+def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[str]:
+    """The columns that go to the model, in its order: the card's, else all but the label and the ignored ones."""
+    if card.card.inputs.columns is not None:
+        for name in card.card.inputs.columns:
+            if name not in names:
+                raise InputError(f"the card's inputs.columns: {unknown('column', name, names)} (of the data)")
+        return list(card.card.inputs.columns)
+    ignored = {name for name, override in data.columns.items() if override.ignore}
+    return [name for name in names if name != data.label and name not in ignored]
+
+
+def check_data(data: DataConfig, source: TableSource) -> None:
+    """Raises `InputError` where the suite names a column that the data do not have."""
+    names = source.schema.names
+    for where, wanted in (("data.label", [data.label] if data.label else []), ("data.protected", list(data.protected))):
+        for name in wanted:
+            if name not in names:
+                raise InputError(f"{where}: {unknown('column', name, names)}")
+    strange = [name for name in names if name.startswith("@")]
+    if strange:
+        raise InputError(f"data {source.url}: column {strange[0]!r} starts with @, which aitest keeps for itself; rename it")
+
+
+def sampling_job(run: Run) -> dict[str, Any]:
+    """Everything that the seeds depend on."""
+    data = run.suite.suite.data
+    return {
+        "sampler": sampler_of(data).fingerprint(),
+        "data": run.record["test_digest"],
+        "train": run.record["train_digest"],
+        "label": data.label,
+        "schema": {name: column.model_dump(mode="json") for name, column in data.columns.items()},
+        "rules": data.rules,
+        "columns": run.record["columns"],
+        "random_seed": run.suite.suite.random_seed,
+        "shard_rows": SHARD_ROWS,
+        "classifier": run.info.type == "tabular-classifier",
+    }
+
+
+@task(name="sample_seeds", cache_key_fn=job_key, **CACHED)
+def sample_seeds(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
+    """Infers the schema, chooses the seeds and stores them in rank order, private columns left out.
+
+    Returns references to the profile, the shards and the rows' positions in the file, the numbers of rows and seeds, and
+    the labels seen.
+    """
+    run = open_run(run_uri)
+    return write_seeds(run.store, run.test, run.train, run.suite.suite.data, job["columns"], job["random_seed"], job["classifier"])
+
+
+def write_seeds(
+    store: Store,
+    test: TableSource,
+    train: TableSource | None,
+    data: DataConfig,
+    columns: list[str],
+    random_seed: int,
+    classifier: bool,
+) -> dict[str, Any]:
+    """The work of `sample_seeds`, without Prefect."""
+    profile = build_profile(test, train, data.columns, data.rules, {data.label} if data.label else set())
+    private = set(profile.private)
+    public = [name for name in test.schema.names if name not in private]
+    strata = data.label if classifier else None
+    chosen = sampler_of(data).choose(test, public, profile.private, strata, random_seed)
+    labels = _seen_labels(test, data.label, classifier)
+    table = test.take(chosen.positions, public)
+    sent = [name for name in columns if name not in private]
+    shards = []
+    for start in range(0, len(chosen.seed_ids), SHARD_ROWS):
+        part = table.slice(start, SHARD_ROWS)
+        extra = {
+            SEED_ID: pa.array(chosen.seed_ids[start : start + SHARD_ROWS]),
+            RANK: pa.array(np.arange(start, start + part.num_rows, dtype=np.int32)),
+            DIGEST: pa.array([item.tobytes() for item in row_digests(part.select(sent))], pa.binary(16)),
+        }
+        if data.label:
+            extra[LABEL] = part.column(data.label)
+            part = part.drop_columns([data.label])
+        shards.append(put_table(store, pa.table({**extra, **{name: part.column(name) for name in part.column_names}})))
+    return {
+        "profile": store.put_json(profile.to_dict()).to_dict(),
+        "shards": [shard.to_dict() for shard in shards],
+        "positions": put_table(store, pa.table({"row": chosen.positions})).to_dict(),
+        "rows": test.rows,
+        "seeds": len(chosen.seed_ids),
+        "labels": labels,
+    }
+
+
+def changeable(profile: Profile, columns: list[str]) -> list[str]:
+    """The sent columns that a transform may change."""
+    return [name for name in columns if not profile[name].fixed]
+
+
+def _seen_labels(source: TableSource, label: str | None, classifier: bool) -> list[Any]:
+    """The distinct labels of a classifier's data; missing, too many or a single one are errors."""
+    if label is None:
+        return []
+    kind = source.schema.field(label).type
+    seen: set[Any] = set()
+    missing = 0
+    for batch in source.batches([label]):
+        column = batch.column(label)
+        missing += column.null_count
+        if classifier:
+            seen.update(column.drop_null().unique().to_pylist())
+            if len(seen) > MOST_CLASSES:
+                raise InputError(f"data.label {label!r}: got more than {MOST_CLASSES} distinct labels, expected classes; is it the right column?")
+    if missing:
+        raise InputError(f"data.label {label!r}: {missing} of {source.rows} rows have no label; drop them or fill them in")
+    if classifier and len(seen) == 1:
+        raise InputError(f"data.label {label!r}: got the one class {seen.pop()!r} in all rows, expected at least two; is it the right column?")
+    if not classifier and not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise InputError(f"data.label {label!r}: got {kind} labels, expected numbers for a regressor")
+    return sorted(seen, key=lambda value: (str(type(value)), value))

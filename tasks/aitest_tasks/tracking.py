@@ -1,0 +1,267 @@
+"""MLflow: one experiment a suite, one parent run a suite run, one child run a property (contract, section 6).
+
+`MlflowClient` with explicit run ids only: no active run, no global state, one writer a run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+from prefect import task
+
+from aitest_lib.errors import AitestError, UnavailableError
+from aitest_lib.reports.html import render_html
+from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
+from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
+from aitest_lib.types import ArtifactRef
+from aitest_tasks.runs import Run, open_run
+from aitest_tasks.settings import Settings
+
+T = TypeVar("T")
+MOST_METRICS = 900  # MLflow takes a thousand at a time
+
+
+class Tracking:
+    """The tracking server of a project."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        with quiet():
+            from mlflow import MlflowClient
+
+            with _lock(settings.home / "mlflow.lock"):  # the first client makes the database; two at once would collide
+                self.client = self.do("open", lambda: MlflowClient(settings.tracking_uri))
+                if settings.tracking_uri.startswith("sqlite"):
+                    self.do("open", lambda: self.client.search_experiments(max_results=1))
+
+    def start_run(self, suite: str, tags: dict[str, str], parameters: dict[str, Any]) -> str:
+        """Creates the experiment (once) and a parent run; returns the run's id."""
+        with quiet():
+            experiment = self.do("create the experiment", lambda: self._experiment(suite))
+            run = self.do("create a run", lambda: self.client.create_run(experiment, tags=tags, run_name=tags.get("mlflow.runName")))
+            self.do("log parameters", lambda: self._log_parameters(run.info.run_id, parameters))
+            return str(run.info.run_id)
+
+    def child(self, parent: str, name: str, tags: dict[str, str]) -> str:
+        """The child run of a property, found by its tag (a resumed run has it already) or created."""
+        with quiet():
+            experiment = self.do("find the run", lambda: self.client.get_run(parent)).info.experiment_id
+            query = f"tags.`mlflow.parentRunId` = '{parent}' and tags.`aitest.place` = '{tags['aitest.place']}'"
+            found = self.do("find runs", lambda: self.client.search_runs([experiment], filter_string=query, max_results=1))
+            if found:
+                return str(found[0].info.run_id)
+            full = {**tags, "mlflow.parentRunId": parent}
+            created = self.do("create a run", lambda: self.client.create_run(experiment, tags=full, run_name=name))
+            return str(created.info.run_id)
+
+    def log(self, run_id: str, *, metrics: dict[str, float], tags: dict[str, str], parameters: dict[str, Any] | None = None) -> None:
+        """Metrics and tags of a run in one batch each thousand."""
+        from mlflow.entities import Metric as Logged
+        from mlflow.entities import RunTag
+
+        with quiet():
+            now = int(time.time() * 1000)
+            logged = [Logged(name, value, now, 0) for name, value in metrics.items()]
+            for start in range(0, max(len(logged), 1), MOST_METRICS):
+                part = logged[start : start + MOST_METRICS]
+                marks = [RunTag(name, value) for name, value in tags.items()] if start == 0 else []
+                self.do("log metrics", lambda part=part, marks=marks: self.client.log_batch(run_id, metrics=part, tags=marks))
+            if parameters:
+                self.do("log parameters", lambda: self._log_parameters(run_id, parameters))
+
+    def text(self, run_id: str, content: str, name: str) -> None:
+        """A text artifact."""
+        with quiet():
+            self.do(f"log {name}", lambda: self.client.log_text(run_id, content, name))
+
+    def table(self, run_id: str, frame: pd.DataFrame, name: str) -> None:
+        """An MLflow table artifact."""
+        with quiet():
+            self.do(f"log {name}", lambda: self.client.log_table(run_id, frame, name))
+
+    def dataset(self, run_id: str, run: Run) -> None:
+        """The data as a dataset input: name, digest and size; never a row of it."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        with quiet():
+            name = Path(run.record["test"]).name if not run.test.in_memory else "DataFrame"
+            data = Dataset(
+                name=name,
+                digest=run.record["test_digest"][:36],
+                source_type="local" if "://" not in run.record["test"] else "fsspec",
+                source=json.dumps({"uri": run.record["test"]}),
+                schema=json.dumps({"mlflow_colspec": [{"name": item.name, "type": item.kind} for item in run.profile.columns if not item.private]}),
+                profile=json.dumps({"rows": run.prepared["rows"], "seeds": run.prepared["seeds"]}),
+            )
+            inputs = [DatasetInput(data, [InputTag("mlflow.data.context", "test")])]
+            self.do("log the data", lambda: self.client.log_inputs(run_id, datasets=inputs))
+
+    def end(self, run_id: str, status: str = "FINISHED") -> None:
+        """Ends a run; FINISHED, FAILED or KILLED."""
+        with quiet():
+            self.do("end the run", lambda: self.client.set_terminated(run_id, status))
+
+    def _experiment(self, name: str) -> str:
+        found = self.client.get_experiment_by_name(name)
+        if found is not None:
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            return str(found.experiment_id)
+        with _lock(self.settings.home / "mlflow.lock"):
+            found = self.client.get_experiment_by_name(name)
+            if found is not None:
+                return str(found.experiment_id)
+            tags = {"mlflow.experimentKind": "custom_model_development"}
+            return str(self.client.create_experiment(name, artifact_location=self._location(name), tags=tags))
+
+    def _location(self, name: str) -> str | None:
+        base = self.settings.artifact_location
+        return None if base is None else f"{base}/{name}"
+
+    def _log_parameters(self, run_id: str, parameters: dict[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        given = [Param(_slug(name), str(value)[:6000]) for name, value in parameters.items() if value is not None]
+        if given:
+            self.client.log_batch(run_id, params=given)
+
+    def do(self, what: str, action: Callable[[], T]) -> T:
+        """Runs one call to MLflow; what goes wrong there is one message."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return action()
+        except AitestError:
+            raise
+        except (MlflowException, OSError, ImportError) as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+            raise UnavailableError(
+                f"MLflow at {self.settings.tracking_uri.split('?')[0]} could not be used to {what}: {first}; check MLFLOW_TRACKING_URI"
+            ) from error
+
+
+@task(name="log_property", persist_result=False)
+def log_property(run_uri: str, property_index: int, report: dict[str, Any], scored: dict[str, Any], home: str) -> None:
+    """Writes one property into its child run: metrics with bounds, tags, figures, failing cases, report."""
+    run = open_run(run_uri)
+    found = PropertyReport.model_validate(report)
+    failures = [FailingCase.model_validate(item) for item in run.store.get_json(ArtifactRef.of(scored["failures"]))] if scored else []
+    tracking = Tracking(Settings(Path(home)))
+    config = run.suite.suite.properties[property_index]
+    tags = {
+        "aitest.suite": run.suite.suite.suite,
+        "aitest.model": run.info.name,
+        "aitest.model_version": run.info.version or "",
+        "aitest.property": found.property,
+        "aitest.place": str(property_index),
+    }
+    child = tracking.child(run.run_id, found.property, tags)
+    cases = {"aitest.cases": found.artifacts["cases"]} if "cases" in found.artifacts else {}
+    parameters = flatten(config.model_dump(mode="json", exclude_none=True))
+    tracking.log(child, metrics=metric_values(found.metrics), tags={**tags, **cases, "aitest.status": found.status}, parameters=parameters)
+    tracking.text(child, found.model_dump_json(indent=1), "report.json")
+    for name, figure in figures(found).items():
+        tracking.text(child, figure, f"figures/{name}.svg")
+    if failures:
+        tracking.table(child, failure_table(failures), "failures.json")
+    tracking.end(child)
+
+
+def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str, list[FailingCase]]) -> None:
+    """Writes the whole run into its parent run and ends it."""
+    values: dict[str, float] = {"seconds": report.seconds}
+    values |= {f"queries/{name}": float(count) for name, count in report.queries.model_dump().items()}
+    for found in report.properties:
+        values |= {f"{found.property}/{name}": value for name, value in metric_values(found.metrics).items()}
+    tracking.log(run.run_id, metrics=values, tags={"aitest.status": report.status})
+    tracking.dataset(run.run_id, run)
+    tracking.text(run.run_id, report.model_dump_json(indent=1), "report.json")
+    tracking.text(run.run_id, render_html(report, failures), "report.html")
+    shown = [case for cases in failures.values() for case in cases]
+    if shown:
+        tracking.table(run.run_id, failure_table(shown), "failures.json")
+    tracking.end(run.run_id)
+
+
+def metric_values(metrics: list[Metric]) -> dict[str, float]:
+    """Metrics and their bounds under MLflow names: `pass_rate`, `numeric_noise_0.1/pass_rate`, …; undefined ones left out."""
+    values: dict[str, float] = {}
+    for metric in metrics:
+        prefix = _slug("_".join(str(value) for value in metric.slice.values())) if set(metric.slice) & {"transform"} else ""
+        if not prefix and metric.slice:
+            prefix = "/".join(_slug(f"{key}_{value}") for key, value in metric.slice.items())
+        name = f"{prefix}/{metric.name}" if prefix else metric.name
+        for suffix, value in (("", metric.value), ("_low", metric.low), ("_high", metric.high)):
+            if value is not None:
+                values[name + suffix] = value
+    return values
+
+
+def figures(report: PropertyReport) -> dict[str, str]:
+    """The figures of a property as SVG, by file name."""
+    made = {}
+    if report.gates:
+        made["gates"] = gates_plot(report)
+    for metric in dict.fromkeys(item.name for item in report.metrics if "transform" in item.slice):
+        made[metric] = metrics_plot(report, metric)
+    if report.flips:
+        made["smallest_flips"] = flips_plot(report)
+    return made
+
+
+def failure_table(failures: list[FailingCase]) -> pd.DataFrame:
+    """Failing cases as an MLflow table: the sentence why, then seed and case side by side."""
+    rows = [
+        {
+            "transform": case.transform or "",
+            "strength": case.strength,
+            "expected": case.expected,
+            "observed": case.observed,
+            "score": case.score,
+            "explanation": case.explanation,
+            "changed": "; ".join(f"{name}: {case.seed[name]} -> {case.case[name]}" for name in case.changed),
+            "seed": json.dumps(case.seed, ensure_ascii=False),
+            "case_id": case.case_id,
+            "seed_id": case.seed_id,
+        }
+        for case in failures
+    ]
+    return pd.DataFrame(rows)
+
+
+def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested data as flat parameters: {"data.label": "income", …}."""
+    if isinstance(data, dict):
+        return {key: value for name, item in data.items() for key, value in flatten(item, f"{prefix}.{name}" if prefix else str(name)).items()}
+    if isinstance(data, list):
+        return {prefix: json.dumps(data, ensure_ascii=False)} if data else {}
+    return {prefix: data}
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.\-/]+", "_", text).strip("_") or "value"
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """A lock between the processes of one project."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """MLflow's and its libraries' warnings are about their insides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

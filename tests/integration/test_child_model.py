@@ -1,0 +1,317 @@
+"""Python models in real child processes: types, noise, exceptions, crashes, other interpreters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aitest_lib.config.card import load_card_data
+from aitest_lib.errors import InputError, Interrupted, ModelUnavailable
+from aitest_lib.models import process as process_module
+from aitest_lib.models.base import open_model
+from aitest_lib.models.probe import probe
+
+MODELS = """
+import os, signal, sys, time
+import numpy as np
+
+def parity(table):
+    print("noise on stdout", flush=True)
+    os.write(1, b"raw noise")
+    return table["a"] % 2
+
+def dtypes(table):
+    return [f"{name}={table[name].dtype}" for name in table.columns][:1] * len(table) if len(table.columns) == 1 else [
+        " ".join(str(table[name].dtype) for name in table.columns)] * len(table)
+
+def echo(table):
+    return [repr(value) for value in table.iloc[:, 0].tolist()]
+
+def picky(table):
+    if (table["a"] == 3).any():
+        raise ValueError("cannot convert 3\\nsecond line")
+    return (table["a"] > 3).tolist()
+
+def crashing(table):
+    if (table["a"] == 3).any():
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return ["fine"] * len(table)
+
+def always_exits(table):
+    sys.exit("no licence")
+
+def once(table):
+    if not os.path.exists("crashed"):
+        open("crashed", "w").close()
+        os._exit(7)
+    return ["fine"] * len(table)
+
+def hang(table):
+    open("hanging", "w").write(str(os.getpid()))
+    time.sleep(60)
+
+def pid(table):
+    return [os.getpid()] * len(table)
+
+def column_of(table):
+    return np.array([[1.5]] * len(table))
+
+class Scaled:
+    def __init__(self, factor=1, secret=None):
+        self.factor, self.secret = factor, secret
+    def predict(self, table):
+        return (table["a"] * self.factor).to_numpy()
+
+class Probabilities:
+    classes_ = np.array(["yes", "no"])
+    def predict(self, table):
+        return np.where(table["a"] > 1, "yes", "no")
+    def predict_proba(self, table):
+        p = np.clip(table["a"].to_numpy() / 4, 0, 1)
+        return np.column_stack([p, 1 - p])
+
+instance = Scaled(3)
+not_a_model = 5
+"""
+
+
+@pytest.fixture
+def opened(tmp_path):
+    (tmp_path / "my_models.py").write_text(MODELS)
+    models = []
+
+    def opener(name, type="tabular-classifier", **python):
+        python = {"callable": f"my_models:{name}", **python}
+        card = {"name": "m", "type": type, "python": python}
+        card |= {key: python.pop(key) for key in ("classes", "decision", "inputs") if key in python}
+        models.append(open_model(load_card_data(card, tmp_path)))
+        return models[-1]
+
+    yield opener
+    for model in models:
+        model.close()
+
+
+@pytest.fixture
+def frame():
+    return pd.DataFrame({"a": range(6)})
+
+
+def test_answers_in_spite_of_output_on_stdout(opened, frame):
+    answers = opened("parity").predict(frame)
+    assert answers.labels.tolist() == [0, 1, 0, 1, 0, 1]
+    assert {type(label) for label in answers.labels} == {int}
+
+
+def test_columns_arrive_with_their_types(opened):
+    frame = pd.DataFrame(
+        {
+            "i": np.arange(2),
+            "i8": np.arange(2, dtype="int8"),
+            "f": [0.5, np.nan],
+            "b": [True, False],
+            "s": ["x", None],
+            "o": pd.Series(["x", 1], dtype=object),
+            "t": pd.to_datetime(["2024-01-01", None]),
+            "z": pd.to_datetime(["2024-01-01", None]).tz_localize("Europe/Berlin"),
+            "c": pd.Categorical(["u", None], categories=["v", "u"], ordered=True),
+            "n": pd.array([1, None], dtype="Int64"),
+        }
+    )
+    got = opened("dtypes").predict(frame).labels[0]
+    assert got == " ".join(str(frame[name].dtype) for name in frame.columns)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(["a", None, "ü"], dtype="str"),
+        pd.Series(["a", None, np.nan, 1, 2.5, True], dtype=object),
+        pd.Series([2**62, -1]),
+        pd.Series([0.1, np.nan, np.inf]),
+        pd.to_datetime(pd.Series(["2024-01-01 12:00:00.123456", None])),
+        pd.Series(pd.Categorical(["x", None, "y"])),
+    ],
+    ids=["str", "object", "int64", "float64", "datetime", "category"],
+)
+def test_values_arrive_as_they_are(opened, column):
+    got = opened("echo").predict(column.to_frame("a")).labels.tolist()
+    assert got == [repr(value) for value in column.tolist()]
+
+
+def test_an_exception_fails_its_row_only(opened, frame):
+    answers = opened("picky").predict(frame)
+    assert answers.labels.tolist() == [False, False, False, None, True, True]
+    assert answers.errors.tolist() == [None, None, None, "ValueError: cannot convert 3", None, None]
+
+
+def test_a_crash_fails_its_row_only(opened, frame):
+    model = opened("crashing")
+    answers = model.predict(frame)
+    assert answers.labels.tolist() == ["fine"] * 3 + [None] + ["fine"] * 2
+    assert "SIGSEGV" in answers.errors[3]
+    assert "Segmentation fault" in answers.errors[3]
+
+
+def test_a_process_that_died_once_is_restarted(opened, frame):
+    model = opened("once")
+    assert not model.predict(frame).errors.any()
+    assert (model.usage.calls, model.usage.retries) == (2, 1)
+
+
+def test_sys_exit_in_predict_ends_in_model_unavailable(opened, frame):
+    with pytest.raises(ModelUnavailable, match=r"ended 10 times.*no licence"):
+        opened("always_exits").predict(pd.DataFrame({"a": range(100)}))
+
+
+def test_a_hanging_call_is_killed_after_the_timeout(opened, frame, monkeypatch, tmp_path):
+    model = opened("hang")
+    monkeypatch.setattr(process_module, "TIMEOUT_S", 3.0)
+    answers = model.predict(frame)
+    assert all("no answer to 6 rows within 3 s" in reason for reason in answers.errors)
+    assert gone(int((tmp_path / "hanging").read_text()))
+
+
+def test_stop_ends_a_call_and_its_process(opened, frame, tmp_path):
+    model = opened("hang")
+
+    def stop_when_busy():
+        while not (tmp_path / "hanging").exists() or not (tmp_path / "hanging").read_text():
+            time.sleep(0.02)
+        model.stop()
+
+    threading.Thread(target=stop_when_busy).start()
+    with pytest.raises(Interrupted):
+        model.predict(frame)
+    assert gone(int((tmp_path / "hanging").read_text()))
+
+
+def gone(pid: int) -> bool:
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_classes_objects_and_parameters(opened, frame, monkeypatch):
+    monkeypatch.setenv("C_SECRET", "from the environment")
+    scaled = opened("Scaled", "tabular-regressor", params={"factor": 2, "secret": "${C_SECRET}"})
+    assert scaled.predict(frame).labels.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    assert opened("instance", "tabular-regressor").predict(frame).labels.tolist()[:2] == [0.0, 3.0]
+    assert opened("column_of", "tabular-regressor").predict(frame).labels.tolist() == [1.5] * 6
+
+
+def test_scores_come_in_the_order_of_the_card(opened):
+    frame = pd.DataFrame({"a": [0, 1, 4]})
+    by_card = opened("Probabilities", classes=["no", "yes"])
+    assert by_card.predict(frame).scores.tolist() == [[1, 0], [0.75, 0.25], [0, 1]]
+    by_model = opened("Probabilities")
+    assert by_model.predict(frame).scores.tolist() == [[0, 1], [0.25, 0.75], [1, 0]]
+    assert by_model.info.classes == ("yes", "no")
+    strict = opened("Probabilities", classes=["no", "yes"], decision={"threshold": 0.2})
+    assert strict.predict(frame).labels.tolist() == ["no", "yes", "yes"]
+    with pytest.raises(InputError, match="class 'yes'"):
+        opened("Probabilities", classes=["no", "maybe"]).predict(frame)
+
+
+@pytest.mark.parametrize(
+    ("name", "python", "message"),
+    [
+        ("nothing", {}, "cannot be loaded: AttributeError.*'nothing'"),
+        ("x", {"callable": "no_such_module_here:x"}, "no_such_module_here.*ModuleNotFoundError.*looked in"),
+        ("not_a_model", {}, "not_a_model is a int, expected a callable"),
+        ("Scaled", {"params": {"wrong": 1}}, "TypeError.*wrong"),
+        ("parity", {"params": {"a": 1}}, "params are the arguments of a class"),
+        ("parity", {"interpreter": "/no/such/python"}, "interpreter /no/such/python cannot be started"),
+        ("parity", {"interpreter": "/bin/false"}, "exited with status 1"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_message(opened, frame, name, python, message):
+    with pytest.raises(InputError, match=message) as caught:
+        opened(name, **python).predict(frame)
+    assert "Traceback" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_named_like_one_of_ours_is_the_users(opened, frame, tmp_path):
+    (tmp_path / "auth.py").write_text("def answer(table): return ['mine'] * len(table)")
+    assert opened("x", callable="auth:answer").predict(frame).labels.tolist() == ["mine"] * 6
+
+
+def test_threads_share_one_process(opened, frame):
+    model = opened("pid", "tabular-regressor")
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.extend(model.predict(frame).labels)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(seen)) == 1
+    assert len(seen) == 24
+
+
+def test_the_child_dies_with_its_parent(tmp_path):
+    (tmp_path / "my_models.py").write_text(MODELS)
+    program = textwrap.dedent(
+        """
+        import sys, time
+        import pandas as pd
+        from aitest_lib.config.card import load_card_data
+        from aitest_lib.models.base import open_model
+        card = {"name": "m", "type": "tabular-regressor", "python": {"callable": "my_models:pid"}}
+        model = open_model(load_card_data(card, sys.argv[1]))
+        print(int(model.predict(pd.DataFrame({"a": [1]})).labels[0]), flush=True)
+        time.sleep(60)
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    assert not gone_now(child)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert gone(child)
+
+
+def gone_now(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_the_standalone_file_needs_no_aitest(opened, frame, tmp_path):
+    """Another interpreter: one whose import of aitest_lib fails."""
+    (tmp_path / "aitest_lib").mkdir()
+    (tmp_path / "aitest_lib" / "__init__.py").write_text("raise ImportError('not installed here')")
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    assert opened("parity", interpreter="./python").predict(frame).labels.tolist() == [0, 1, 0, 1, 0, 1]
+
+
+def test_probe_of_a_child(opened, frame):
+    found = probe(opened("parity"), frame)
+    assert found.problems == ()
+    assert found.classes == (0, 1)
+    assert found.deterministic
+
+
+def test_closing_twice_and_asking_again(opened, frame):
+    model = opened("parity")
+    model.predict(frame)
+    model.close()
+    model.close()
+    assert not model.predict(frame).errors.any()
+    assert len(model.predict(frame.head(0))) == 0
