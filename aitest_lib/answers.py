@@ -94,10 +94,11 @@ def write_segment(
 
 def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBook:
     """All answers of the given folders. Where an input was answered twice, the earlier answer counts."""
-    digests, codes, score_rows, runs = [], [], [], {}
+    digests, codes, score_rows = [], [], []
+    runs: dict[str, int] = {}
     known: dict[str, int] = {}
     for where in folders:
-        for path in store.list(where):
+        for path in store.files(where):
             if not path.endswith(".parquet"):
                 continue
             table = decode_table(store.read(path), store.url_of(path)).filter(pc.field("repeat") == repeat)

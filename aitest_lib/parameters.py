@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -20,7 +19,6 @@ def parameter(default: Any = dataclasses.MISSING, *, help: str, unit: str | None
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@cache
 def parameter_model(cls: type[Component]) -> type[BaseModel]:
     """A pydantic model of a component's parameters: strict about types, limits and unknown names."""
     hints = typing.get_type_hints(cls)

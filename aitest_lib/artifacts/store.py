@@ -34,7 +34,9 @@ class Store:
         try:
             self.fs, root = fsspec.core.url_to_fs(url)
         except ImportError as error:
-            raise InputError(f"store {url}: {error}; install the extra that brings it, e.g. pip install 'aitest[s3]'") from error
+            raise InputError(
+                f"store {url}: {error}; install the extra that brings it, e.g. pip install 'aitest[s3]'"
+            ) from error
         except ValueError as error:
             raise InputError(f"store {url}: {error}; expected a folder, file:///… or s3://bucket/prefix") from error
         self.root = str(root).rstrip("/")
@@ -82,7 +84,7 @@ class Store:
         except ValueError as error:
             raise ArtifactMissing(self.url_of(path), "it is not JSON") from error
 
-    def list(self, prefix: str) -> list[str]:
+    def files(self, prefix: str) -> list[str]:
         """Paths of the files under a folder of the store, sorted; empty where there is none."""
 
         def find() -> list[str]:
@@ -163,7 +165,9 @@ class Store:
 
     def put_json(self, value: Any) -> ArtifactRef:
         """Stores JSON data in canonical form."""
-        return self.put(canonical_json(value).encode("utf-8", "surrogatepass"), "json", len(value) if hasattr(value, "__len__") else 1)
+        return self.put(
+            canonical_json(value).encode("utf-8", "surrogatepass"), "json", len(value) if hasattr(value, "__len__") else 1
+        )
 
     def get_json(self, ref: ArtifactRef) -> Any:
         """Inverse of `put_json`."""
@@ -188,6 +192,7 @@ class Store:
         self.write("check", b"aitest")
         if self.read("check") != b"aitest":
             raise StoreError(f"store {self.url} did not give back what was written; check that nothing rewrites its files")
+        self.remove("check")
 
     def _guard(self, verb: str, path: str, action: Callable[[], R]) -> R:
         try:
@@ -195,10 +200,14 @@ class Store:
         except FileNotFoundError as error:
             raise ArtifactMissing(self.url_of(path)) from error
         except PermissionError as error:
-            raise StoreError(f"cannot {verb} {self.url_of(path)}: permission denied; make {self.url} writable or set AITEST_STORE") from error
+            raise StoreError(
+                f"cannot {verb} {self.url_of(path)}: permission denied; make {self.url} writable or set AITEST_STORE"
+            ) from error
         except OSError as error:
             reason = error.strerror or str(error)
-            raise StoreError(f"cannot {verb} {self.url_of(path)}: {reason}; check the store {self.url} (AITEST_STORE)") from error
+            raise StoreError(
+                f"cannot {verb} {self.url_of(path)}: {reason}; check the store {self.url} (AITEST_STORE)"
+            ) from error
 
 
 def _object_path(name: str, codec: str) -> str:

@@ -94,7 +94,8 @@ def _check(node: ast.expr, text: str, columns: list[str] | None, used: set[str])
                 raise InputError(f"rule {text!r}: got the comparison {type(ops[0]).__name__}, expected == != < <= > >= in")
         case _:
             raise InputError(
-                f"rule {text!r}: {ast.unparse(node)!r} is not allowed; use columns, constants, comparisons, and, or, not, in, + - * /"
+                f"rule {text!r}: {ast.unparse(node)!r} is not allowed; use columns, constants, comparisons, "
+                "and, or, not, in, + - * /"
             )
     for child in children:
         _check(child, text, columns, used)
@@ -131,7 +132,9 @@ def _evaluate(node: ast.expr, frame: pd.DataFrame) -> Any:
             return -_evaluate(operand, frame)
         case ast.BinOp(left=left, op=op, right=right):
             return _ARITHMETIC[type(op)](_evaluate(left, frame), _evaluate(right, frame))
-        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.List() | ast.Tuple() | ast.Set() as group]):
+        case ast.Compare(
+            left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.List() | ast.Tuple() | ast.Set() as group]
+        ):
             inside = pd.Series(_evaluate(left, frame)).isin([_evaluate(item, frame) for item in group.elts]).to_numpy()
             return inside if isinstance(op, ast.In) else ~inside
         case ast.Compare(left=left, ops=[op], comparators=[right]):

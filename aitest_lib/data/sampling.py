@@ -34,7 +34,9 @@ class StratifiedSampler(Component):
     name: ClassVar[str] = "stratified"
     rows: int | None = None
 
-    def choose(self, source: TableSource, public: list[str], private: list[str], strata: str | None, random_seed: int) -> Chosen:
+    def choose(
+        self, source: TableSource, public: list[str], private: list[str], strata: str | None, random_seed: int
+    ) -> Chosen:
         """Reads the table once and keeps 16 bytes a row.
 
         A seed's id is the digest of its public columns (label included); equal seeds get a running number. Private
@@ -60,7 +62,9 @@ def _scan(
         if private:
             ties.append(row_digests(batch.select(private)))
         if strata is not None:
-            labels.append(np.array([codes.setdefault(value, len(codes)) for value in batch.column(strata).to_pylist()], np.int64))
+            labels.append(
+                np.array([codes.setdefault(value, len(codes)) for value in batch.column(strata).to_pylist()], np.int64)
+            )
     if not digests:
         raise InputError(f"data {source.url}: got no rows, expected at least one")
     return (
@@ -72,7 +76,7 @@ def _scan(
 
 def _numbered(digests: NDArray[np.void], ties: NDArray[np.void] | None) -> list[str]:
     names = hex_digests(digests)
-    order = np.lexsort((np.arange(len(digests)), *( [_as_rank(ties)] if ties is not None else []), _as_rank(digests)))
+    order = np.lexsort((np.arange(len(digests)), *([_as_rank(ties)] if ties is not None else []), _as_rank(digests)))
     number = 1
     for before, position in pairwise(order):
         number = number + 1 if digests[before] == digests[position] else 1

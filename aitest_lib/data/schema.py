@@ -113,10 +113,7 @@ class Profile:
     def of(cls, data: dict[str, Any]) -> Profile:
         """Inverse of `to_dict` (also after a JSON round trip)."""
         return cls(
-            columns=tuple(
-                Column(**{key: tuple(value) if isinstance(value, list) else value for key, value in column.items()})
-                for column in data["columns"]
-            ),
+            columns=tuple(Column(**_tuples(column)) for column in data["columns"]),
             tied=tuple(
                 Tied(
                     columns=tuple(group["columns"]),
@@ -128,6 +125,10 @@ class Profile:
             ),
             rules=tuple(data["rules"]),
         )
+
+
+def _tuples(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
 
 
 def build_profile(
@@ -238,7 +239,9 @@ def _infer(name: str, values: pa.ChunkedArray, others: pa.ChunkedArray, override
         return Column(**common)  # nothing of its content may leave: no range, no category
     if kind in ("integer", "number"):
         if not _is_number(values.type):
-            raise InputError(f"data.schema.{name}.type: got text in the data, expected numbers for type {kind}; clean it or drop the type")
+            raise InputError(
+                f"data.schema.{name}.type: got text in the data, expected numbers for type {kind}; clean it or drop the type"
+            )
         number = np.sort(values.drop_null().cast(pa.float64()).to_numpy())
         ends = [np.sort(part.drop_null().cast(pa.float64()).to_numpy()) for part in both]
         ends = [part for part in ends if len(part)]

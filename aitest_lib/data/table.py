@@ -184,7 +184,9 @@ def plain_type(kind: pa.DataType, name: str, where: str) -> pa.DataType:
         return pa.string()
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return pa.timestamp("us")
-    raise InputError(f"data {where}: column {name!r} has type {kind}, expected numbers, text, booleans or dates; drop or convert it")
+    raise InputError(
+        f"data {where}: column {name!r} has type {kind}, expected numbers, text, booleans or dates; drop or convert it"
+    )
 
 
 def plain_table(table: pa.Table, where: str) -> pa.Table:

@@ -159,8 +159,7 @@ def _decode_column(column: dict[str, Any], buffers: Any) -> pd.Series[Any]:
     import pandas as pd
 
     if column["kind"] == "raw":
-        numbers: pd.Series[Any] = pd.Series(np.frombuffer(next(buffers), dtype=column["dtype"]).copy())
-        return numbers
+        return pd.Series(np.frombuffer(next(buffers), dtype=column["dtype"]).copy())
     if column["kind"] == "category":
         codes = np.frombuffer(next(buffers), dtype="int32")
         return pd.Series(pd.Categorical.from_codes(codes, column["categories"], ordered=column["ordered"]))
@@ -171,7 +170,8 @@ def _decode_column(column: dict[str, Any], buffers: Any) -> pd.Series[Any]:
         return times
     values: list[Any] = column["values"]
     try:
-        return pd.Series(values, dtype=column["dtype"])
+        restored: pd.Series[Any] = pd.Series(values, dtype=column["dtype"])
+        return restored
     except (TypeError, ValueError):  # a dtype that this interpreter's pandas does not know
         return pd.Series(values, dtype=object)
 

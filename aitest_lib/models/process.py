@@ -29,7 +29,7 @@ TIMEOUT_S = 600.0  # of one call, and of the start
 LOG_LINES = 50
 
 
-class ProcessDied(ModelAnswerError):  # noqa: N818 - it says what happened
+class ProcessDied(ModelAnswerError):
     """The child ended while it was asked."""
 
 

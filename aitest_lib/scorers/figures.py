@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from aitest_lib.config.suite import Gate
@@ -72,7 +72,7 @@ def judge_gates(
                 notes.append(figure.note)
     results = judge(inputs, confidence=confidence, decide=decide)
     return [
-        result if note is None else result.model_copy(update={"reason": f"{result.reason} ({note})"})
+        GateResult(**{**asdict(result), "reason": f"{result.reason} ({note})" if note else result.reason})
         for result, note in zip(results, notes, strict=True)
     ]
 
@@ -83,11 +83,6 @@ def status_of(gates: Sequence[GateResult], *, incomplete: str | None = None, too
         return "error"
     status = worst([gate.verdict for gate in gates]) if gates else "unjudged"
     return "inconclusive" if incomplete and status == "passed" else status
-
-
-def as_slice(figure: Figure, extra: dict[str, Any]) -> Figure:
-    """The figure under further slice keys."""
-    return replace(figure, slice={**figure.slice, **extra})
 
 
 def _judged_by(metric: str, gate: Gate, figures: Sequence[Figure]) -> list[Figure]:

@@ -76,7 +76,12 @@ class InvarianceScorer(Component):
     sequential: bool = False
 
     def outcomes(
-        self, skip: NDArray[np.object_], on_seed: Answered, on_case: Answered, right_seed: NDArray[np.bool_], same: NDArray[np.bool_]
+        self,
+        skip: NDArray[np.object_],
+        on_seed: Answered,
+        on_case: Answered,
+        right_seed: NDArray[np.bool_],
+        same: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int8], NDArray[np.object_]]:
         """Outcome code and reason of each case. `skip` holds why a case was never asked (None: it was).
 
@@ -153,7 +158,9 @@ class InvarianceScorer(Component):
                 slice=tally.slice,
                 estimate=drop,
                 pessimistic=wilson(int(lost.sum()) + worse, n + worse) if worse else None,
-                judged=None if self_flips is None else self._excess(lost.astype(float) - (self_flips * tally.right_seed)[effective]),
+                judged=None
+                if self_flips is None
+                else self._excess(lost.astype(float) - (self_flips * tally.right_seed)[effective]),
                 note=note,
                 higher_is_better=False,
                 component=True,

@@ -48,7 +48,9 @@ def classes_of(card: Sequence[Scalar] | None, data: Sequence[Scalar], answered: 
     """
     if card is None and answered:
         seen = {canonical_json(value): value for value in [*data, *answered]}
-        classes = Classes(tuple(sorted(seen.values(), key=lambda value: (isinstance(value, str), str(value).zfill(20), str(value)))))
+        classes = Classes(
+            tuple(sorted(seen.values(), key=lambda value: (isinstance(value, str), str(value).zfill(20), str(value))))
+        )
         if data and not {canonical_json(v) for v in data} & {canonical_json(v) for v in answered}:
             raise InputError(_mismatch("the model answers", answered, data))
         return classes
@@ -110,4 +112,6 @@ def regression_oracle(
         errors = np.abs(answers - labels)[known]
         default = float(np.quantile(errors, SEED_QUANTILE)) if len(errors) else 0.0
     default = float(f"{default:.6g}")
-    return Oracle(False, tolerance if tolerance is not None else default, seed_tolerance if seed_tolerance is not None else default)
+    return Oracle(
+        False, tolerance if tolerance is not None else default, seed_tolerance if seed_tolerance is not None else default
+    )

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aitest_lib.errors import InputError
-from aitest_lib.reports.report import GateResult
 from aitest_lib.stats.estimates import Estimate
 from aitest_lib.stats.multiple import holm
 from aitest_lib.stats.planning import seeds_needed
@@ -34,6 +33,18 @@ class GateInput:
     incomplete: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The verdict on one gate and why."""
+
+    metric: str
+    slice: dict[str, Any]
+    min: float | None
+    max: float | None
+    verdict: Status
+    reason: str
+
+
 @dataclass(frozen=True)
 class _Side:
     """One threshold of a gate: the figure must lie above it (`floor`) or below it."""
@@ -55,7 +66,7 @@ class _Side:
         return f"is {'below' if self.floor else 'above'} {self.threshold:g}"
 
 
-def judge(gates: Sequence[GateInput], confidence: float = 0.95, decide: Decide = "interval") -> list[GateResult]:
+def judge(gates: Sequence[GateInput], confidence: float = 0.95, decide: Decide = "interval") -> list[Judgement]:
     """The verdicts on the gates of one property, in their order.
 
     A gate passes if the one-sided bound at `confidence` clears the threshold, also with every error counted as a failure.
@@ -134,8 +145,8 @@ def _complete(gate: GateInput, ruling: Ruling) -> Ruling:
     return "inconclusive", f"{reason}; not everything was asked: {gate.incomplete}"
 
 
-def _result(gate: GateInput, status: Status, reason: str) -> GateResult:
-    return GateResult(metric=gate.metric, slice=gate.slice, min=gate.min, max=gate.max, verdict=status, reason=reason)
+def _result(gate: GateInput, status: Status, reason: str) -> Judgement:
+    return Judgement(metric=gate.metric, slice=gate.slice, min=gate.min, max=gate.max, verdict=status, reason=reason)
 
 
 def _undefined(gate: GateInput) -> str:

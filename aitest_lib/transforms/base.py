@@ -77,12 +77,10 @@ class TabularTransform(Transform):
         for name in dict.fromkeys(name for row in params for name in row["set"]):
             rows = [place for place, row in enumerate(params) if name in row["set"]]
             values = [params[place]["set"][name] for place in rows]
-            column = result[name]
-            if column.dtype == object:
-                filled = column.to_numpy(copy=True)
-                filled[rows] = values
-                result[name] = pd.Series(filled, index=result.index, dtype=object)
-            else:
-                result[name] = column.astype("float64" if None in values and column.dtype.kind == "i" else column.dtype)
-                result.iloc[rows, result.columns.get_loc(name)] = pd.Series(values).to_numpy()
+            kind = result[name].dtype
+            filled = result[name].to_numpy(copy=True)
+            if kind.kind == "i" and None in values:
+                filled = filled.astype(np.float64)
+            filled[rows] = [np.nan if value is None and filled.dtype.kind == "f" else value for value in values]
+            result[name] = pd.Series(filled, index=result.index, dtype=filled.dtype)
         return result

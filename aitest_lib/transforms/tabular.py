@@ -54,9 +54,7 @@ class NumericNoise(TabularTransform):
         params = []
         for place in range(len(seed_ids)):
             new = {name: values[place] for name, values in moved.items() if not math.isnan(values[place])}
-            params.append(
-                {"epsilon": self.epsilon, "set": {n: int(v) if n in integers else float(v) for n, v in new.items()}}
-            )
+            params.append({"epsilon": self.epsilon, "set": {n: int(v) if n in integers else float(v) for n, v in new.items()}})
         return TableDraw(params, distance, [reason] * len(seed_ids))
 
 

@@ -36,7 +36,9 @@ def prefect_server(home: Path, logs: Path) -> Iterator[str]:
     given = os.environ.get("PREFECT_API_URL")
     if given:
         if not healthy(given):
-            raise UnavailableError(f"the Prefect server at {given} (PREFECT_API_URL) does not answer; start it, or unset PREFECT_API_URL")
+            raise UnavailableError(
+                f"the Prefect server at {given} (PREFECT_API_URL) does not answer; start it, or unset PREFECT_API_URL"
+            )
         yield given
         return
     user = home / "users" / str(os.getpid())
@@ -115,7 +117,9 @@ def _wait(home: Path, logs: Path) -> str:
         if url and healthy(url):
             return url
         time.sleep(0.1)
-    raise UnavailableError(f"the Prefect server was not up after {START_TIMEOUT_S:g} s; its log is {logs / 'prefect-server.log'}")
+    raise UnavailableError(
+        f"the Prefect server was not up after {START_TIMEOUT_S:g} s; its log is {logs / 'prefect-server.log'}"
+    )
 
 
 @contextlib.contextmanager
@@ -155,7 +159,7 @@ def supervise(home: Path) -> int:
     port = _free_port()
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    server = subprocess.Popen(command, env=environment, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    server = subprocess.Popen(command, env=environment, preexec_fn=_die_with_parent)
     state: dict[str, Any] = {"url": f"http://127.0.0.1:{port}/api", "pid": os.getpid()}
     (home / "server.json").write_text(json.dumps(state))
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())

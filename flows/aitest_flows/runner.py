@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -106,7 +107,9 @@ def chosen(config: Any, only: tuple[str, ...]) -> list[int]:
     names = [item.property for item in config.properties]
     for name in only:
         if name not in names:
-            raise InputError(f"--only: {unknown('property', name, names if name in SPECS else [*names, *SPECS])} (of this suite)")
+            raise InputError(
+                f"--only: {unknown('property', name, names if name in SPECS else [*names, *SPECS])} (of this suite)"
+            )
     return [index for index, name in enumerate(names) if not only or name in only]
 
 
@@ -122,8 +125,6 @@ def start(settings: Settings, request: Request) -> Run:
     config = request.suite.suite
     resolved = config.model_dump(mode="json", by_alias=True, exclude_none=True)
     parameters = flatten({key: value for key, value in resolved.items() if key != "properties"})
-    from aitest_flows.suite import user
-
     now = datetime.now(UTC)
     tags = {
         "aitest.suite": config.suite,
@@ -134,8 +135,15 @@ def start(settings: Settings, request: Request) -> Run:
         "mlflow.user": user(),
     }
     run_id = tracking.start_run(config.suite, tags, parameters)
-    record = {
-        "suite": resolved,
+    if request.model is not None:
+        live.keep_object(run_id, request.model)
+    return create_run(settings.store, run_id, record_of(settings, request, now))
+
+
+def record_of(settings: Settings, request: Request, now: datetime) -> dict[str, Any]:
+    """The record of a run: all that a worker or a `resume` needs."""
+    return {
+        "suite": request.suite.suite.model_dump(mode="json", by_alias=True, exclude_none=True),
         "base_dir": str(request.suite.base_dir),
         "card": request.card.raw if request.card else None,
         "card_dir": str(request.card.base_dir) if request.card else None,
@@ -165,15 +173,20 @@ def start(settings: Settings, request: Request) -> Run:
         "started_by": user(),
         "home": str(settings.home),
     }
-    if request.model is not None:
-        live.keep_object(run_id, request.model)
-    return create_run(settings.store, run_id, record)
 
 
 def default_workers(card: LoadedCard | None) -> int:
     """Shards asked at once: as many as the endpoint takes calls, but no more than a few threads."""
     endpoint = card.card.endpoint if card else None
     return max(1, min(endpoint.concurrency, 8)) if endpoint else DEFAULT_WORKERS
+
+
+def user() -> str:
+    """Who starts a run."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def check_resumable(run: Run) -> None:
@@ -186,9 +199,14 @@ def check_resumable(run: Run) -> None:
     now = fingerprints(run.suite)
     changed = [name for name, value in run.record["fingerprints"].items() if now.get(name) != value]
     if changed:
-        raise InputError(f"run {run.run_id[:8]} cannot be resumed: {', '.join(changed)} changed since it began (aitest {__version__} now); run the suite again")
+        raise InputError(
+            f"run {run.run_id[:8]} cannot be resumed: {', '.join(changed)} changed since it began "
+            f"(aitest {__version__} now); run the suite again"
+        )
     if run.test.digest() != run.record["test_digest"]:
-        raise InputError(f"run {run.run_id[:8]} cannot be resumed: {run.record['test']} changed since it began; run the suite again")
+        raise InputError(
+            f"run {run.run_id[:8]} cannot be resumed: {run.record['test']} changed since it began; run the suite again"
+        )
     forget_errors(run)
 
 

@@ -15,11 +15,12 @@ from aitest_lib.transforms.base import TabularTransform
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
+from aitest_tasks.components import components
 from aitest_tasks.generation import generate_cases, generation_job
 from aitest_tasks.preparing import check_predictions_backend
 from aitest_tasks.querying import plan_queries, query_model, shard_lost
 from aitest_tasks.runs import Run, open_run
-from aitest_tasks.scoring import components, score_property, scoring_job
+from aitest_tasks.scoring import score_property, scoring_job
 from aitest_tasks.tracking import log_property
 
 
@@ -29,7 +30,9 @@ def perturbation(spec: PropertySpec, run_uri: str, property_index: int) -> dict[
     started = time.monotonic()
     reason = check_predictions_backend(run, spec.name, spec.new_queries)
     if reason is not None:
-        report = PropertyReport(property=spec.name, status="skipped", reason=reason, explanation=f"{reason}.", skipped={"not_applicable": 0})
+        report = PropertyReport(
+            property=spec.name, status="skipped", reason=reason, explanation=f"{reason}.", skipped={"not_applicable": 0}
+        )
         return log_report(run, property_index, report, {}, started)
     cases = generate(run, spec.name, property_index)
     asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *cases])
@@ -118,7 +121,9 @@ def _outcome(future: PrefectFuture[Any]) -> Any:
     return future.result(raise_on_failure=False)
 
 
-def _score(run: Run, name: str, index: int, cases: list[dict[str, Any]], asked: dict[str, Any], started: float) -> dict[str, Any]:
+def _score(
+    run: Run, name: str, index: int, cases: list[dict[str, Any]], asked: dict[str, Any], started: float
+) -> dict[str, Any]:
     live.progress(name, "score", 0, max(len(cases), len(run.seeds)))
     job = scoring_job(run, index, cases, asked["unpaid"])
     [scored] = made_again(
@@ -128,8 +133,8 @@ def _score(run: Run, name: str, index: int, cases: list[dict[str, Any]], asked: 
     )
     report = PropertyReport.model_validate(run.store.get_json(ArtifactRef.of(scored["report"])))
     queries = PropertyQueries(planned=asked["planned"], sent=asked["sent"], cached=asked["cached"])
-    cases_uri = run.store.url_of(scored["cases"]["uri"])
-    report = report.model_copy(update={"queries": queries, "artifacts": {"cases": cases_uri}})
+    artifacts = {name: run.store.url_of(scored[name]["uri"]) for name in ("cases", "failures")}
+    report = report.model_copy(update={"queries": queries, "artifacts": artifacts})
     return {**log_report(run, index, report, scored, started), "needed": asked["needed"]}
 
 

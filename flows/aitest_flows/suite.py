@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -80,7 +79,7 @@ def run_property(run: Run, index: int) -> dict[str, Any]:
         return dict(flow_of(name).with_options(task_runner=runner)(run.uri, index))
     except AitestError:
         raise
-    except Exception as error:  # a defect of ours or of a plug-in: say so, go on
+    except Exception as error:  # noqa: BLE001 -- a defect of ours or of a plug-in: say so, go on
         reason = f"{type(error).__name__}: {error}"
         report = PropertyReport(property=name, status="error", reason=reason, explanation=f"This property broke: {reason}.")
         return shapes.log_report(run, index, report, {}, time.monotonic())
@@ -90,7 +89,9 @@ def finish(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]]) -> Ru
     """Puts the report together, writes it to the store and to MLflow, and marks the model version."""
     reports = [PropertyReport.model_validate(item["report"]) for item in done]
     failures = {
-        report.property: [FailingCase.model_validate(case) for case in run.store.get_json(ArtifactRef.of(item["scored"]["failures"]))]
+        report.property: [
+            FailingCase.model_validate(case) for case in run.store.get_json(ArtifactRef.of(item["scored"]["failures"]))
+        ]
         for report, item in zip(reports, done, strict=True)
         if item["scored"]
     }
@@ -172,7 +173,7 @@ def looks_folder(run: Run) -> str:
 
 def looks(run: Run) -> int:
     """How many runs of this suite on this model ended before."""
-    return len(run.store.list(looks_folder(run)))
+    return len(run.store.files(looks_folder(run)))
 
 
 def package_versions() -> dict[str, str]:
@@ -184,11 +185,3 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def user() -> str:
-    """Who started a run."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -14,7 +14,6 @@ from aitest_lib.data.schema import slice_labels, sliceable
 from aitest_lib.reports.slices import SliceColumn
 from aitest_lib.scorers.invariance import Answered
 from aitest_lib.scorers.oracle import Classes, Oracle, classes_of, regression_oracle
-from aitest_lib.types import ArtifactRef
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
 from aitest_tasks.sampling import LABEL
@@ -60,7 +59,9 @@ class Baseline:
     columns: list[SliceColumn]
 
 
-def read_baseline(run: Run, book: AnswerBook, errors: Errors, tolerance: float | None, seed_tolerance: float | None) -> Baseline:
+def read_baseline(
+    run: Run, book: AnswerBook, errors: Errors, tolerance: float | None, seed_tolerance: float | None
+) -> Baseline:
     """Reads the seeds shard by shard and looks up their answers."""
     digests, label_values = [], []
     slices = _SliceBuilder(run)
@@ -100,6 +101,16 @@ def answer_values(book: AnswerBook, places: NDArray[np.int64], classes: Classes 
     found = places >= 0
     if found.any():
         result[found] = values[book.codes[places[found]]]
+    return result
+
+
+def own_scores(book: AnswerBook, places: NDArray[np.int64], codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The model's score of its own answer, NaN where there is none."""
+    result = np.full(len(places), np.nan)
+    if book.scores is None:
+        return result
+    usable = (places >= 0) & (codes >= 0) & (codes < book.scores.shape[1])
+    result[usable] = book.scores[places[usable], codes[usable].astype(int)]
     return result
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from aitest_lib.artifacts.codecs import TableWriter
+from aitest_lib.data.schema import Profile
 from aitest_lib.reports.report import CaseCounts, FailingCase
 from aitest_lib.reports.slices import SliceColumn
 from aitest_lib.scorers.invariance import FAILED, OUTCOME_NAMES
@@ -101,7 +103,9 @@ class CaseLog:
             names = np.array(column.names, dtype=object)
             values[f"slice.{column.name}"] = names[column.codes[block.ranks]]
         schema = cases_schema(self.columns)
-        self.writer.write(pa.table({name: pa.array(values[name], schema.field(name).type) for name in schema.names}, schema=schema))
+        self.writer.write(
+            pa.table({name: pa.array(values[name], schema.field(name).type) for name in schema.names}, schema=schema)
+        )
         ended = np.bincount(block.outcome, minlength=len(OUTCOME_NAMES))
         self.counts = CaseCounts(
             total=self.counts.total + n,
@@ -135,3 +139,54 @@ def text_of(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
     return str(value)
+
+
+def texts(values: NDArray[np.object_]) -> list[str | None]:
+    """Answers as text, None where there is none."""
+    return [None if pd.isna(value) else text_of(value) for value in values]
+
+
+class Rows:
+    """Seeds and what was changed in them, cell by cell, for the cases that are shown or explained."""
+
+    def __init__(self, seeds: pa.Table, params: list[dict[str, Any]]) -> None:
+        self._columns = {name: seeds.column(name) for name in seeds.column_names if not name.startswith("@")}
+        self._params = params
+
+    def seed(self, row: int) -> dict[str, str]:
+        return {name: text_of(column[row].as_py()) for name, column in self._columns.items()}
+
+    def changed(self, row: int) -> dict[str, Any]:
+        return dict(self._params[row]["set"]) if self._params else {}
+
+    def changes(self, row: int, profile: Profile) -> list[tuple[str, str, str, float | None]]:
+        result = []
+        for name, after in self.changed(row).items():
+            before = self._columns[name][row].as_py()
+            sd = profile[name].sd if profile[name].numeric else 0
+            shift = (after - before) / sd if sd and after is not None and before is not None else None
+            result.append((name, text_of(before), text_of(after), shift))
+        return result
+
+
+def failing_rows(block: CaseBlock, rows: Rows, shown: NDArray[np.int64]) -> list[FailingCase]:
+    cases = []
+    for row in shown.tolist():
+        seed, changed = rows.seed(row), rows.changed(row)
+        score = float(block.score[row])
+        cases.append(
+            FailingCase(
+                case_id=block.case_id[row],
+                seed_id=block.seed_id[row],
+                transform=block.transform,
+                strength=block.strength,
+                expected=block.expected[row],
+                observed=block.observed[row],
+                score=None if np.isnan(score) else score,
+                explanation=block.explanation[row] or "",
+                seed=seed,
+                case=seed | {name: text_of(value) for name, value in changed.items()},
+                changed=list(changed),
+            )
+        )
+    return cases

@@ -73,7 +73,12 @@ def write_cases(store: Store, job: dict[str, Any]) -> ArtifactRef:
         invalid_reasons(changed, profile),
     )
     extra = {
-        CASE_ID: pa.array([case_id(seed, component.name, component.version, params) for seed, params in zip(seed_ids, drawn.params, strict=True)]),
+        CASE_ID: pa.array(
+            [
+                case_id(seed, component.name, component.version, params)
+                for seed, params in zip(seed_ids, drawn.params, strict=True)
+            ]
+        ),
         SEED_ID: seeds.column(SEED_ID),
         RANK: seeds.column(RANK),
         STATUS: pa.array(status, pa.string()),
@@ -91,7 +96,9 @@ def case_id(seed_id: str, name: str, version: int, params: dict[str, Any]) -> st
 
 
 def _statuses(
-    not_applicable: list[str | None], unchanged: np.ndarray[Any, np.dtype[np.bool_]], invalid: np.ndarray[Any, np.dtype[np.object_]]
+    not_applicable: list[str | None],
+    unchanged: np.ndarray[Any, np.dtype[np.bool_]],
+    invalid: np.ndarray[Any, np.dtype[np.object_]],
 ) -> tuple[list[str | None], list[str | None]]:
     status: list[str | None] = []
     detail: list[str | None] = []

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -57,8 +60,8 @@ def tag_version(tracking: Tracking, registered: dict[str, str], suite: str, stat
     """Writes a suite's verdict on a version, for promotion scripts to gate on."""
     with quiet():
         for key, value in ((f"aitest.{suite}", status), (f"aitest.{suite}.run_id", run_id)):
-            name, version = registered["name"], registered["version"]
-            tracking.do("tag the version", lambda key=key, value=value: tracking.client.set_model_version_tag(name, version, key, value))
+            setter = tracking.client.set_model_version_tag
+            tracking.do("tag the version", partial(setter, registered["name"], registered["version"], key, value))
 
 
 def list_models(tracking: Tracking) -> list[dict[str, Any]]:
@@ -67,17 +70,15 @@ def list_models(tracking: Tracking) -> list[dict[str, Any]]:
     with quiet():
         models = tracking.do("list the models", lambda: list(tracking.client.search_registered_models(max_results=1000)))
         for model in models:
-            versions = tracking.do("list versions", lambda name=model.name: tracking.client.search_model_versions(f"name='{name}'"))
+            versions = tracking.do("list versions", partial(tracking.client.search_model_versions, f"name='{model.name}'"))
             ours = sorted((one for one in versions if one.tags.get("aitest.type")), key=lambda one: int(one.version))
             if not ours:
                 continue
             newest = ours[-1]
             verdicts = {
-                key.removeprefix("aitest."): value
-                for key, value in newest.tags.items()
-                if f"{key}.run_id" in newest.tags
+                key.removeprefix("aitest."): value for key, value in newest.tags.items() if f"{key}.run_id" in newest.tags
             }
-            card = yaml.safe_load(tracking.do("read the card", lambda one=newest: _read_card(tracking, one.run_id)))
+            card = yaml.safe_load(tracking.do("read the card", partial(_read_card, tracking, str(newest.run_id))))
             rows.append(
                 {
                     "name": model.name,
@@ -114,7 +115,9 @@ def _find(tracking: Tracking, name: str, version: str) -> Any:
             return tracking.client.get_model_version(name, version)
         versions = tracking.client.search_model_versions(f"name='{name}'")
         if not versions:
-            raise InputError(f"there is no registered model {name!r}; see `aitest models`, or register it with `aitest register CARD`")
+            raise InputError(
+                f"there is no registered model {name!r}; see `aitest models`, or register it with `aitest register CARD`"
+            )
         return max(versions, key=lambda one: int(one.version))
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
@@ -123,8 +126,5 @@ def _find(tracking: Tracking, name: str, version: str) -> Any:
 
 
 def _read_card(tracking: Tracking, run_id: str) -> str:
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
     with TemporaryDirectory() as folder:
         return Path(tracking.client.download_artifacts(run_id, f"card/{CARD_FILE}", folder)).read_text(encoding="utf-8")

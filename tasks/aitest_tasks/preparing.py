@@ -85,7 +85,9 @@ def _probe(run: Run, state: dict[str, Any]) -> dict[str, Any]:
     frame = model_frame(run, ref, rows)
     found = probe(run_model(run), frame, repeat_rows=len(rows), private=run.prepared["private"])
     if all(error is not None for error in found.answers.errors):
-        raise ModelUnavailable(f"the model {run.info.name} gave no usable answer: {found.problems[0] if found.problems else 'no reason given'}")
+        raise ModelUnavailable(
+            f"the model {run.info.name} gave no usable answer: {found.problems[0] if found.problems else 'no reason given'}"
+        )
     digests = input_digests(run, get_table(run.store, ref).take(rows))
     write_segment(run.store, run.answers, digests, found.answers, run.run_id)
     state["sentinel"] += len(rows)
@@ -153,4 +155,3 @@ def check_predictions_backend(run: Run, property_name: str, new_queries: bool) -
     if new_queries and run.record["card"] and run.record["card"].get("predictions"):
         return f"{property_name} asks inputs of its own, and this card holds computed answers only"
     return None
-

@@ -60,7 +60,7 @@ def needed(run: Run, ref: ArtifactRef) -> tuple[NDArray[np.void], NDArray[np.int
 def run_errors(run: Run) -> dict[str, str]:
     """Inputs (digest as hex) to which the model gave no usable answer in this attempt, and why. Not asked again by it."""
     found: dict[str, str] = {}
-    for path in run.store.list(f"runs/{run.run_id}/errors"):
+    for path in run.store.files(f"runs/{run.run_id}/errors"):
         found |= run.store.read_json(path)
     return found
 
@@ -72,7 +72,7 @@ def add_errors(run: Run, reasons: dict[str, str]) -> None:
 
 def forget_errors(run: Run) -> None:
     """A resumed run asks them again."""
-    for path in run.store.list(f"runs/{run.run_id}/errors"):
+    for path in run.store.files(f"runs/{run.run_id}/errors"):
         run.store.remove(path)
 
 
@@ -103,7 +103,9 @@ def make_plan(run: Run, refs: Sequence[ArtifactRef], book: AnswerBook, repeat: i
     if known_errors:
         open_ &= [name not in known_errors for name in hex_digests(unique)]
     missing = first[open_]
-    source, row, rank = (np.concatenate(part)[missing] if len(missing) else np.empty(0, np.int64) for part in (sources, rows, ranks))
+    source, row, rank = (
+        np.concatenate(part)[missing] if len(missing) else np.empty(0, np.int64) for part in (sources, rows, ranks)
+    )
     order = np.lexsort((row, source, rank))
     kept = order if allowance is None else order[: max(allowance, 0)]
     kept = kept[np.lexsort((row[kept], source[kept]))]  # shards read few artifacts: seed order decides what is paid, not when
@@ -125,7 +127,7 @@ def make_plan(run: Run, refs: Sequence[ArtifactRef], book: AnswerBook, repeat: i
 def shard_size(run: Run) -> int:
     """Inputs in a shard: about five seconds of work at the speed the probe saw, in whole batches."""
     rows = SHARD_SECONDS / max(run.prepared["seconds_per_row"], 1e-6)
-    batch = run.prepared["batch_size"]
+    batch = int(run.prepared["batch_size"])
     return max(batch, int(np.clip(rows, SMALLEST_SHARD, LARGEST_SHARD)) // batch * batch)
 
 

@@ -35,6 +35,7 @@ from aitest_lib.types import ArtifactRef, ModelInfo
 
 LEASE_S = 60.0
 RENEW_S = 15.0
+DRY = "dry-"  # the record of a dry run, gone when it ends
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
 
 def find_run(store: Store, given: str) -> Run:
     """The run whose id is `given`, a unique prefix of it, or `last`."""
-    ids = store.folders("runs")
+    ids = [one for one in store.folders("runs") if not one.startswith(DRY)]
     if given == "last":
         found = [(store.read_json(f"runs/{one}/run.json")["started"], one) for one in ids]
         if not found:
@@ -157,7 +158,9 @@ def find_run(store: Store, given: str) -> Run:
     if len(matching) != 1:
         what = "no run" if not matching else f"{len(matching)} runs"
         shown = f"; the latest are {', '.join(one[:8] for one in ids[-5:])}" if ids and not matching else ""
-        raise InputError(f"got RUN {given!r}, but {what} in {store.url} start with it{shown}; give a longer part of the id, or `last`")
+        raise InputError(
+            f"got RUN {given!r}, but {what} in {store.url} start with it{shown}; give a longer part of the id, or `last`"
+        )
     return open_run(store.url_of(f"runs/{matching[0]}"))
 
 
@@ -204,7 +207,12 @@ class Lease:
                 continue  # the next one may succeed; a store that stays away ends the run elsewhere
 
     def _write(self) -> None:
-        holder = {"host": socket.gethostname(), "pid": os.getpid(), "birth": _birth(os.getpid()), "until": time.time() + LEASE_S}
+        holder = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "birth": _birth(os.getpid()),
+            "until": time.time() + LEASE_S,
+        }
         self._run.write("lease", holder)
 
 
@@ -224,7 +232,8 @@ def check_free(run: Run) -> None:
     if is_alive(run):
         lease = run.read("lease")
         raise InputError(
-            f"run {run.run_id[:8]} is being worked on by process {lease['pid']} on {lease['host']}; wait for it or stop it first"
+            f"run {run.run_id[:8]} is being worked on by process {lease['pid']} on {lease['host']}; "
+            "wait for it or stop it first"
         )
 
 

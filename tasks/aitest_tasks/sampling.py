@@ -78,7 +78,9 @@ def sample_seeds(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     the labels seen.
     """
     run = open_run(run_uri)
-    return write_seeds(run.store, run.test, run.train, run.suite.suite.data, job["columns"], job["random_seed"], job["classifier"])
+    return write_seeds(
+        run.store, run.test, run.train, run.suite.suite.data, job["columns"], job["random_seed"], job["classifier"]
+    )
 
 
 def write_seeds(
@@ -139,11 +141,17 @@ def _seen_labels(source: TableSource, label: str | None, classifier: bool) -> li
         if classifier:
             seen.update(column.drop_null().unique().to_pylist())
             if len(seen) > MOST_CLASSES:
-                raise InputError(f"data.label {label!r}: got more than {MOST_CLASSES} distinct labels, expected classes; is it the right column?")
+                raise InputError(
+                    f"data.label {label!r}: got more than {MOST_CLASSES} distinct labels, expected classes; "
+                    "is it the right column?"
+                )
     if missing:
         raise InputError(f"data.label {label!r}: {missing} of {source.rows} rows have no label; drop them or fill them in")
     if classifier and len(seen) == 1:
-        raise InputError(f"data.label {label!r}: got the one class {seen.pop()!r} in all rows, expected at least two; is it the right column?")
+        raise InputError(
+            f"data.label {label!r}: got the one class {seen.pop()!r} in all rows, expected at least two; "
+            "is it the right column?"
+        )
     if not classifier and not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise InputError(f"data.label {label!r}: got {kind} labels, expected numbers for a regressor")
     return sorted(seen, key=lambda value: (str(type(value)), value))

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,9 @@ class Tracking:
         """Creates the experiment (once) and a parent run; returns the run's id."""
         with quiet():
             experiment = self.do("create the experiment", lambda: self._experiment(suite))
-            run = self.do("create a run", lambda: self.client.create_run(experiment, tags=tags, run_name=tags.get("mlflow.runName")))
+            run = self.do(
+                "create a run", lambda: self.client.create_run(experiment, tags=tags, run_name=tags.get("mlflow.runName"))
+            )
             self.do("log parameters", lambda: self._log_parameters(run.info.run_id, parameters))
             return str(run.info.run_id)
 
@@ -63,7 +66,9 @@ class Tracking:
             created = self.do("create a run", lambda: self.client.create_run(experiment, tags=full, run_name=name))
             return str(created.info.run_id)
 
-    def log(self, run_id: str, *, metrics: dict[str, float], tags: dict[str, str], parameters: dict[str, Any] | None = None) -> None:
+    def log(
+        self, run_id: str, *, metrics: dict[str, float], tags: dict[str, str], parameters: dict[str, Any] | None = None
+    ) -> None:
         """Metrics and tags of a run in one batch each thousand."""
         from mlflow.entities import Metric as Logged
         from mlflow.entities import RunTag
@@ -74,7 +79,7 @@ class Tracking:
             for start in range(0, max(len(logged), 1), MOST_METRICS):
                 part = logged[start : start + MOST_METRICS]
                 marks = [RunTag(name, value) for name, value in tags.items()] if start == 0 else []
-                self.do("log metrics", lambda part=part, marks=marks: self.client.log_batch(run_id, metrics=part, tags=marks))
+                self.do("log metrics", partial(self.client.log_batch, run_id, metrics=part, tags=marks))
             if parameters:
                 self.do("log parameters", lambda: self._log_parameters(run_id, parameters))
 
@@ -99,7 +104,13 @@ class Tracking:
                 digest=run.record["test_digest"][:36],
                 source_type="local" if "://" not in run.record["test"] else "fsspec",
                 source=json.dumps({"uri": run.record["test"]}),
-                schema=json.dumps({"mlflow_colspec": [{"name": item.name, "type": item.kind} for item in run.profile.columns if not item.private]}),
+                schema=json.dumps(
+                    {
+                        "mlflow_colspec": [
+                            {"name": item.name, "type": item.kind} for item in run.profile.columns if not item.private
+                        ]
+                    }
+                ),
                 profile=json.dumps({"rows": run.prepared["rows"], "seeds": run.prepared["seeds"]}),
             )
             inputs = [DatasetInput(data, [InputTag("mlflow.data.context", "test")])]
@@ -145,7 +156,8 @@ class Tracking:
         except (MlflowException, OSError, ImportError) as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
             raise UnavailableError(
-                f"MLflow at {self.settings.tracking_uri.split('?')[0]} could not be used to {what}: {first}; check MLFLOW_TRACKING_URI"
+                f"MLflow at {self.settings.tracking_uri.split('?')[0]} could not be used to {what}: {first}; "
+                "check MLFLOW_TRACKING_URI"
             ) from error
 
 
@@ -154,7 +166,9 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     """Writes one property into its child run: metrics with bounds, tags, figures, failing cases, report."""
     run = open_run(run_uri)
     found = PropertyReport.model_validate(report)
-    failures = [FailingCase.model_validate(item) for item in run.store.get_json(ArtifactRef.of(scored["failures"]))] if scored else []
+    failures = (
+        [FailingCase.model_validate(item) for item in run.store.get_json(ArtifactRef.of(scored["failures"]))] if scored else []
+    )
     tracking = Tracking(Settings(Path(home)))
     config = run.suite.suite.properties[property_index]
     tags = {
@@ -167,7 +181,12 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     child = tracking.child(run.run_id, found.property, tags)
     cases = {"aitest.cases": found.artifacts["cases"]} if "cases" in found.artifacts else {}
     parameters = flatten(config.model_dump(mode="json", exclude_none=True))
-    tracking.log(child, metrics=metric_values(found.metrics), tags={**tags, **cases, "aitest.status": found.status}, parameters=parameters)
+    tracking.log(
+        child,
+        metrics=metric_values(found.metrics),
+        tags={**tags, **cases, "aitest.status": found.status},
+        parameters=parameters,
+    )
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
     for name, figure in figures(found).items():
         tracking.text(child, figure, f"figures/{name}.svg")
@@ -241,7 +260,11 @@ def failure_table(failures: list[FailingCase]) -> pd.DataFrame:
 def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
     """Nested data as flat parameters: {"data.label": "income", …}."""
     if isinstance(data, dict):
-        return {key: value for name, item in data.items() for key, value in flatten(item, f"{prefix}.{name}" if prefix else str(name)).items()}
+        return {
+            key: value
+            for name, item in data.items()
+            for key, value in flatten(item, f"{prefix}.{name}" if prefix else str(name)).items()
+        }
     if isinstance(data, list):
         return {prefix: json.dumps(data, ensure_ascii=False)} if data else {}
     return {prefix: data}

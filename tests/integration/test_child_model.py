@@ -248,9 +248,12 @@ def test_what_cannot_be_loaded_is_one_message(opened, frame, name, python, messa
     assert "\n" not in str(caught.value)
 
 
-def test_a_module_named_like_one_of_ours_is_the_users(opened, frame, tmp_path):
-    (tmp_path / "auth.py").write_text("def answer(table): return ['mine'] * len(table)")
-    assert opened("x", callable="auth:answer").predict(frame).labels.tolist() == ["mine"] * 6
+def test_our_modules_shadow_none_of_the_users(opened, frame, tmp_path):
+    (tmp_path / "finder.py").write_text(
+        "from importlib.util import find_spec\n"
+        "def found(table): return [str([n for n in ('auth', 'base', 'probe') if find_spec(n)])] * len(table)"
+    )
+    assert opened("x", callable="finder:found").predict(frame).labels.tolist() == ["[]"] * 6
 
 
 def test_threads_share_one_process(opened, frame):
@@ -283,7 +286,7 @@ def test_the_child_dies_with_its_parent(tmp_path):
     child = int(parent.stdout.readline())
     assert not gone_now(child)
     parent.send_signal(signal.SIGKILL)
-    parent.wait()
+    parent.communicate()
     assert gone(child)
 
 

@@ -85,6 +85,13 @@ def test_calibration_error_against_binning_by_loops() -> None:
     assert calibration_error(labels, scores).value == pytest.approx(expected)
 
 
+def test_a_few_sure_and_right_answers_do_not_prove_calibration() -> None:
+    for n in (10, 1000):
+        low, high = calibration_error(np.zeros(n, dtype=np.int64), np.tile([1.0, 0.0], (n, 1))).bounds(0.95) or (1.0, 0.0)
+        assert low == 0.0
+        assert high == pytest.approx(1.6448536 / n)
+
+
 def test_delong_variance_by_brute_force() -> None:
     labels, _, scores, classes = sample(150, 2, seed=5)
     score = scores[:, 1]

@@ -33,7 +33,7 @@ def test_coverage_for_normal_errors(n: int) -> None:
     for _ in range(1000):
         low, high = rmse(rng.normal(0, 2, n)).bounds(0.975) or (0.0, 0.0)
         held.append(low <= 2 <= high)
-    assert np.mean(held) >= 0.92
+    assert 0.92 <= np.mean(held) <= 0.98
 
 
 @pytest.mark.parametrize("n", [30, 200])

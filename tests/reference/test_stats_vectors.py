@@ -10,7 +10,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, norm, ttest_1samp
 
 from aitest_lib.stats.intervals import katz, mean, newcombe, paired_difference, paired_mean, wilson
-from aitest_lib.stats.sequences import rate_sequence
+from aitest_lib.stats.sequences import mean_sequence, rate_sequence
 
 
 @pytest.mark.parametrize("n", [1, 2, 10, 37, 500, 20_000])
@@ -96,6 +96,24 @@ def test_mean_is_scipys_t_interval() -> None:
     assert mean(data).bounds(0.95) == pytest.approx((expected.low, expected.high))
     assert paired_mean(data) == mean(data)
     assert mean(data).p_below(3.0) == pytest.approx(ttest_1samp(data, 3.0, alternative="less").pvalue, rel=1e-6)
+
+
+def test_mean_sequence_is_the_published_recursion() -> None:
+    """Waudby-Smith and Ramdas 2024, theorem 2, value by value: what is bet on a value knows only those before it."""
+    values = np.random.default_rng(2).beta(2, 5, 1000)
+    centre = weight = penalty = 0.0
+    total, squares = 0.5, 0.25
+    for t, x in enumerate(values, start=1):
+        before, variance = total / t, squares / t
+        bet = min(math.sqrt(2 * math.log(20) / (variance * t * math.log(t + 1))), 0.5)
+        centre += bet * x
+        weight += bet
+        penalty += 4 * (x - before) ** 2 * (-math.log(1 - bet) - bet) / 4
+        total += x
+        squares += (x - total / (t + 1)) ** 2
+    half = (math.log(20) + penalty) / weight
+    expected = (max(centre / weight - half, 0.0), min(centre / weight + half, 1.0))
+    assert mean_sequence(values).bounds(0.95) == pytest.approx(expected)
 
 
 def test_rate_sequence_by_hand() -> None:

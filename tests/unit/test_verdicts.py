@@ -94,6 +94,12 @@ def test_errors_counted_as_failures_must_still_pass() -> None:
     assert reason == "0.989 [0.979, 0.995] clears 0.95, but not with the errors counted as failures: 0.940 [0.920, 0.955]"
 
 
+def test_a_figure_that_errors_could_undo_does_not_pass() -> None:
+    verdict, reason = one(rate(470, 475, min=0.95, pessimistic=undefined("the reference group's rate is 0")))
+    assert verdict == "inconclusive"
+    assert reason.endswith("counted as failures: undefined (the reference group's rate is 0)")
+
+
 def test_an_incomplete_property_can_fail_but_not_pass() -> None:
     verdict, reason = one(rate(1944, 2000, min=0.95, incomplete="budget"))
     assert (verdict, reason) == ("inconclusive", "0.972 [0.965, 0.977] clears 0.95; not everything was asked: budget")

@@ -1,0 +1,247 @@
+"""The commands of `aitest` in Python, and audits of objects in memory.
+
+from aitest_flows import api
+
+report = api.run("suite.yaml")
+report = api.audit(model=pipeline, data=df, label="income", protected=["sex"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aitest_lib.config.loading import Document
+from aitest_lib.config.suite import LoadedSuite, load_suite, suite_of
+from aitest_lib.errors import InputError, nearest
+from aitest_lib.properties.catalog import specs_for
+from aitest_lib.reports.report import FailingCase, RunReport
+from aitest_lib.types import ArtifactRef, ModelInfo
+from aitest_tasks.settings import Settings, open_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from aitest_flows.runner import Options
+    from aitest_lib.models.probe import ProbeResult
+    from aitest_tasks.model_registry import Registered
+    from aitest_tasks.runs import Run
+
+AUDIT_SAMPLE = 2_000
+
+
+def run(suite: str | Path, **options: Any) -> RunReport:
+    """Runs a suite file here. `options`: only, fresh, budget, workers (see `Options`)."""
+    settings = open_settings()
+    return run_suite(settings, load_suite(suite), _options(options))
+
+
+def audit(
+    model: Any,
+    data: str | Path | pd.DataFrame,
+    label: str | None = None,
+    protected: Sequence[str] = (),
+    *,
+    name: str | None = None,
+    model_type: str | None = None,
+    classes: Sequence[Any] | None = None,
+    random_seed: int = 0,
+    sample: int | str = AUDIT_SAMPLE,
+    **options: Any,
+) -> RunReport:
+    """Default properties and gates for a model, run at once.
+
+    `model`: path of a card, or any object with `predict` (and `predict_proba`), or a callable. `data`: path or DataFrame.
+    The type of an object is guessed from the label (numbers with many values: a regressor) unless `model_type` says it.
+    """
+    settings = open_settings()
+    if isinstance(model, str | Path):
+        return run_suite(
+            settings, audit_suite(Path(model), str(data), label, protected, random_seed, sample), _options(options)
+        )
+    import pandas as pd
+
+    frame = data if isinstance(data, pd.DataFrame) else None
+    kind = model_type or _guess_type(data, label)
+    suite = _suite_for(
+        name or "audit",
+        {"card": "in-memory"},
+        "in-memory" if frame is not None else str(data),
+        kind,
+        label,
+        protected,
+        random_seed,
+        sample,
+    )
+    return run_suite(settings, suite, _options(options), model=model, info=_object_info(model, name, kind, classes), data=frame)
+
+
+def audit_suite(
+    card: Path, data: str, label: str | None, protected: Sequence[str], random_seed: int = 0, sample: int | str = AUDIT_SAMPLE
+) -> LoadedSuite:
+    """The suite that `aitest audit CARD DATA` runs."""
+    from aitest_lib.config.card import load_card
+
+    loaded = load_card(card)
+    path = data if "://" in data else str(Path(data).resolve())
+    return _suite_for(
+        f"audit-{loaded.card.name}",
+        {"card": str(card.resolve())},
+        path,
+        loaded.card.type,
+        label,
+        protected,
+        random_seed,
+        sample,
+    )
+
+
+def resume(run_id: str) -> RunReport:
+    """Finishes an interrupted run; sends only the queries that are missing."""
+    from aitest_flows import runner
+
+    settings = open_settings()
+    found = find(settings, run_id)
+    runner.check_resumable(found)
+    return runner.execute(settings, found)
+
+
+def show(run_id: str) -> tuple[RunReport, dict[str, list[FailingCase]]]:
+    """The report of a run that has ended, and its failing cases by property."""
+    found = find(open_settings(), run_id)
+    if not found.has("report"):
+        raise InputError(
+            f"run {found.run_id[:8]} has not ended; see `aitest status {found.run_id[:8]}`, "
+            f"or finish it with `aitest resume {found.run_id[:8]}`"
+        )
+    report = RunReport.model_validate(found.read("report"))
+    return report, failing_cases(found, report)
+
+
+def probe(card: str | Path, data: str | Path | None = None) -> ProbeResult:
+    """Asks the model behind a card a few inputs and says how it answers."""
+    from aitest_flows.probing import probe_card
+
+    return probe_card(Path(card), data)
+
+
+def register(card: str | Path, data: str | Path | None = None) -> Registered:
+    """Validates a card, probes the model (where there are data to ask with) and records it as a new version."""
+    from aitest_flows.probing import register_card_file
+
+    return register_card_file(open_settings(), Path(card), data)
+
+
+def run_suite(
+    settings: Settings,
+    suite: LoadedSuite,
+    options: Options,
+    *,
+    model: Any = None,
+    info: ModelInfo | None = None,
+    data: pd.DataFrame | None = None,
+) -> RunReport:
+    """Checks, starts and executes one run."""
+    from aitest_flows import runner
+
+    request = runner.request_run(settings, suite, options, model=model, info=info, data=data)
+    return runner.execute(settings, runner.start(settings, request))
+
+
+def find(settings: Settings, run_id: str) -> Run:
+    """The run of an id, a unique prefix of it, or `last`."""
+    from aitest_tasks.runs import find_run
+
+    return find_run(settings.store, run_id)
+
+
+def failing_cases(found: Run, report: RunReport) -> dict[str, list[FailingCase]]:
+    """The failing cases to show, by property."""
+    result: dict[str, list[FailingCase]] = {}
+    for item in report.properties:
+        reference = item.artifacts.get("failures")
+        if reference:
+            path = reference.removeprefix(f"{found.store.url}/")
+            name = Path(path).parent.name + Path(path).stem
+            ref = ArtifactRef(uri=path, digest=name, codec="json", rows=0)
+            result[item.property] = [FailingCase.model_validate(case) for case in found.store.get_json(ref)]
+    return result
+
+
+def _options(given: dict[str, Any]) -> Options:
+    from dataclasses import fields
+
+    from aitest_flows.runner import Options
+
+    known = [field.name for field in fields(Options)]
+    for name in given:
+        if name not in known:
+            near = nearest(name, known)
+            raise InputError(
+                f"got the option {name!r}, expected one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
+            )
+    return Options(**{**given, "only": tuple(given.get("only", ()))})
+
+
+def _suite_for(
+    name: str,
+    model: dict[str, str],
+    data: str,
+    model_type: str,
+    label: str | None,
+    protected: Sequence[str],
+    random_seed: int,
+    sample: int | str,
+) -> LoadedSuite:
+    from aitest_lib.data.table import TableSource
+
+    if sample != "all" and data != "in-memory" and TableSource(data).rows <= int(sample):
+        sample = "all"
+    properties = [
+        {"property": spec.name, "gates": {metric: dict(gate) for metric, gate in spec.default_gates.items()}}
+        for spec in specs_for(model_type)
+        if label is not None or not spec.needs_labels
+    ]
+    suite = {
+        "suite": name,
+        "random_seed": random_seed,
+        "model": model,
+        "data": {"test": data, "label": label, "protected": {column: {} for column in protected}, "sample": sample},
+        "properties": properties,
+    }
+    return suite_of(Document(suite), Path.cwd())
+
+
+def _guess_type(data: Any, label: str | None) -> str:
+    import pyarrow as pa
+
+    from aitest_lib.data.table import TableSource, memory_source
+
+    source = TableSource(str(data)) if isinstance(data, str | Path) else memory_source(data)
+    if label is None or label not in source.schema.names:
+        return "tabular-classifier"
+    kind = source.schema.field(label).type
+    if pa.types.is_floating(kind):
+        return "tabular-regressor"
+    if pa.types.is_integer(kind):
+        seen: set[Any] = set()
+        for batch in source.batches([label]):
+            seen.update(batch.column(label).unique().to_pylist())
+        return "tabular-classifier" if len(seen) <= 20 else "tabular-regressor"
+    return "tabular-classifier"
+
+
+def _object_info(model: Any, name: str | None, kind: str, classes: Sequence[Any] | None) -> ModelInfo:
+    import uuid
+
+    own = getattr(model, "classes_", None)
+    given = classes if classes is not None else own
+    labels = (
+        None
+        if given is None or kind != "tabular-classifier"
+        else tuple(getattr(value, "item", lambda value=value: value)() for value in given)
+    )
+    return ModelInfo(
+        name=name or type(model).__name__, type=kind, digest=f"object-{uuid.uuid4().hex}", classes=labels, reusable=False
+    )

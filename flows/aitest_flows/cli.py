@@ -1,0 +1,417 @@
+"""The command line. Each command is a few lines; what it does stands in the module it calls.
+
+Imports of everything heavy are inside the commands: `aitest --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from aitest_lib import __version__
+from aitest_lib.errors import AitestError, Interrupted, UnavailableError
+
+if TYPE_CHECKING:
+    from aitest_lib.reports.report import RunReport
+    from aitest_tasks.runs import Run
+    from aitest_tasks.settings import Settings
+
+app = typer.Typer(
+    name="aitest",
+    help="Black-box tests of AI models: generalization, fairness, robustness, interpretability.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out = Console()
+err = Console(stderr=True)
+
+EXIT_OF_STATUS = {"error": 3, "failed": 1, "inconclusive": 4}
+
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")]
+JunitFile = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")]
+AllowInconclusive = Annotated[
+    bool, typer.Option("--allow-inconclusive", help="Exit 0 where nothing failed but a gate is inconclusive.")
+]
+DataFile = Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Rows to ask the model with.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, a unique prefix of it, or `last`.")]
+
+
+@app.command()
+def demo(only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", help="Only this modality.")] = None) -> None:
+    """Train small real models on carried data and audit them."""
+    from aitest_flows.demo import MODALITIES, run_demo
+    from aitest_lib.errors import InputError, unknown
+
+    if only is not None and only not in MODALITIES:
+        raise InputError(f"--only: {unknown('modality', only, MODALITIES)}")
+    run_demo(out, lambda settings, suite: _run(settings, suite, {}, quiet_report=True))
+
+
+@app.command()
+def init(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Table to infer the schema from.")],
+    label: Annotated[str | None, typer.Option("--label", metavar="COL", help="Column of the labels.")] = None,
+    from_curl: Annotated[
+        str | None, typer.Option("--from-curl", metavar="CURL", help="A curl command that calls the model.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the model.")] = "my-model",
+) -> None:
+    """Write a card and a suite to start from, each guess commented."""
+    from aitest_flows.starting import write_start
+
+    for path, note in write_start(Path.cwd(), data, label, from_curl, name):
+        out.print(f"{path}: {note}", markup=False, highlight=False)
+
+
+@app.command()
+def audit(
+    card: Annotated[Path, typer.Argument(metavar="MODEL.yaml", help="The model's card.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table of the seeds: path or URL.")],
+    label: Annotated[str | None, typer.Option("--label", metavar="COL", help="Column of the labels.")] = None,
+    protected: Annotated[
+        list[str] | None, typer.Option("--protected", metavar="COL", help="Protected column; may be repeated.")
+    ] = None,
+    json_file: JsonFile = None,
+    junit: JunitFile = None,
+    allow_inconclusive: AllowInconclusive = False,
+) -> None:
+    """Run the default properties and gates for a model at once."""
+    from aitest_flows import api
+
+    settings = _settings()
+    suite = api.audit_suite(card, data, label, protected or [])
+    _end(_run(settings, suite, {}), json_file, junit, allow_inconclusive, require_gates=False)
+
+
+@app.command()
+def run(
+    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="The suite file.")],
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="PROPERTY", help="Only this property; may be repeated.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything anew.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and what it could decide.")] = False,
+    budget: Annotated[int | None, typer.Option("--budget", metavar="N", min=0, help="Send at most N queries.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="Shards asked at once.")] = None,
+    allow_inconclusive: AllowInconclusive = False,
+    require_gates: Annotated[bool, typer.Option("--require-gates", help="Exit 4 where a property has no gates.")] = False,
+    json_file: JsonFile = None,
+    junit: JunitFile = None,
+) -> None:
+    """Run a suite here."""
+    from aitest_lib.config.suite import load_suite
+
+    settings = _settings(server=not dry_run)
+    loaded = load_suite(suite)
+    options: dict[str, Any] = {"only": tuple(only or ()), "fresh": fresh, "budget": budget, "workers": workers}
+    if dry_run:
+        from aitest_flows.planning import dry_run as plan_run
+        from aitest_flows.render import print_dry_run
+        from aitest_flows.runner import Options, request_run
+
+        print_dry_run(plan_run(settings, request_run(settings, loaded, Options(**options))), out)
+        return
+    _end(_run(settings, loaded, options), json_file, junit, allow_inconclusive, require_gates)
+
+
+@app.command()
+def resume(run_id: RunId, json_file: JsonFile = None, allow_inconclusive: AllowInconclusive = False) -> None:
+    """Finish an interrupted run; send only the queries that are missing."""
+    from aitest_flows import api, runner
+
+    settings = _settings(server=True)
+    found = api.find(settings, run_id)
+    runner.check_resumable(found)
+    _end(_execute(settings, found), json_file, None, allow_inconclusive, require_gates=False)
+
+
+@app.command()
+def status(run_id: RunId = "last") -> None:
+    """Say how far a run is, per property; live while it runs."""
+    from aitest_flows import api
+    from aitest_flows.render import print_status
+    from aitest_flows.states import status_of
+
+    print_status(status_of(api.find(_settings(), run_id)), out)
+
+
+@app.command()
+def show(
+    run_id: RunId = "last",
+    property_name: Annotated[str | None, typer.Option("--property", metavar="P", help="Only this property.")] = None,
+    failures: Annotated[int, typer.Option("--failures", metavar="N", min=0, help="Show N failing cases of each property.")] = 0,
+    format_name: Annotated[str, typer.Option("--format", metavar="table|json|md", help="How to print it.")] = "table",
+) -> None:
+    """Show metrics with intervals, gates, explanation, failing samples."""
+    from aitest_flows import api
+    from aitest_flows.render import print_report
+    from aitest_lib.errors import InputError, unknown
+    from aitest_lib.reports.tables import report_rows, to_markdown
+
+    report, cases = api.show(run_id)
+    names = [item.property for item in report.properties]
+    if property_name is not None and property_name not in names:
+        raise InputError(f"--property: {unknown('property', property_name, names)} (of this run)")
+    if property_name is not None:
+        report = report.model_copy(
+            update={"properties": [item for item in report.properties if item.property == property_name]}
+        )
+    shown = {name: found[:failures] for name, found in cases.items() if failures and property_name in (None, name)}
+    if format_name == "json":
+        sys.stdout.write(json.dumps(report_rows(report), indent=1, ensure_ascii=False) + "\n")
+    elif format_name == "md":
+        sys.stdout.write(to_markdown(report, shown) + "\n")
+    elif format_name == "table":
+        print_report(report, out, shown)
+    else:
+        raise InputError(f"--format: {unknown('format', format_name, ['table', 'json', 'md'])}")
+
+
+@app.command()
+def report(
+    run_id: RunId = "last",
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write the self-contained report page."""
+    from aitest_flows import api
+    from aitest_lib.reports.html import render_html
+
+    found, cases = api.show(run_id)
+    _write(output, render_html(found, cases))
+    out.print(f"{output}: {output.stat().st_size / 1e3:,.0f} kB", markup=False, highlight=False)
+
+
+@app.command("open")
+def open_run_page(run_id: RunId = "last", browser: Annotated[bool, typer.Option(help="Open a browser.")] = True) -> None:
+    """Open the run in the MLflow UI, started if need be."""
+    import webbrowser
+
+    from aitest_flows import api
+    from aitest_flows.mlflow_ui import run_url, ui_url
+    from aitest_tasks.tracking import Tracking
+
+    settings = _settings()
+    found = api.find(settings, run_id)
+    tracking = Tracking(settings)
+    experiment = tracking.do("find the run", lambda: tracking.client.get_run(found.run_id)).info.experiment_id
+    base, pid = ui_url(settings)
+    url = run_url(base, experiment, found.run_id)
+    out.print(url, markup=False, highlight=False, soft_wrap=True)
+    if pid is not None:
+        out.print(f"the MLflow server goes on in the background; end it with: kill {pid}", style="dim", highlight=False)
+    if browser:
+        webbrowser.open(url)
+
+
+@app.command()
+def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
+    """Check a card, probe its model and record it as a new version in MLflow's registry."""
+    from aitest_flows.probing import register_card_file
+
+    found = register_card_file(_settings(), card, data)
+    note = "" if data is not None else "; not probed: give --data FILE to ask the model first"
+    out.print(f"{found.name} version {found.version} is registered{note}", markup=False, highlight=False)
+
+
+@app.command()
+def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
+    """Ask the model behind a card a few inputs and say how it answers."""
+    from aitest_flows.probing import probe_card
+    from aitest_flows.render import print_table
+
+    _settings()
+    found = probe_card(card, data)
+    rows = [
+        ("answers", f"{found.rows} rows, {', '.join(found.label_kinds) or 'none'}"),
+        ("classes", ", ".join(str(value) for value in found.classes) or None),
+        ("scores", "yes" if found.scores else "no"),
+        ("deterministic", "yes" if found.deterministic else f"no, {found.self_flip_rate or 0:.1%} of the labels change"),
+        ("one row takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
+        ("a row in a batch takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),
+    ]
+    print_table(str(card), ["", ""], rows, out)
+    if found.problems:
+        raise UnavailableError("\n".join(found.problems))
+
+
+@app.command()
+def models() -> None:
+    """List the registered models with a card, their verdicts, and what is overdue."""
+    from aitest_flows.render import print_table
+    from aitest_tasks.model_registry import list_models
+    from aitest_tasks.tracking import Tracking
+
+    rows = [
+        (
+            item["name"],
+            item["latest"],
+            item["versions"],
+            item["type"],
+            item["revision"],
+            item["tier"],
+            ", ".join(f"{suite}: {verdict}" for suite, verdict in item["verdicts"].items()) or "never audited",
+            "overdue" if item["overdue"] else "",
+        )
+        for item in list_models(Tracking(_settings()))
+    ]
+    columns = ["model", "version", "versions", "type", "revision", "tier", "verdict", ""]
+    if rows:
+        print_table("", columns, rows, out)
+    else:
+        out.print("no model is registered; register one with: aitest register CARD", highlight=False)
+
+
+@app.command()
+def doctor() -> None:
+    """Check the set-up; each finding comes with its mend."""
+    from aitest_flows.doctor import examine
+    from aitest_flows.render import print_table
+
+    findings = list(examine(_settings()))
+    print_table("", ["what", "state", "detail"], findings, out)
+    if any(state == "broken" for _, state, _ in findings):
+        raise typer.Exit(3)
+
+
+@app.command("list")
+def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms")]) -> None:
+    """List what there is, with parameters and units."""
+    from aitest_flows.listing import LISTS
+    from aitest_flows.render import print_table
+    from aitest_lib.errors import InputError, unknown
+
+    if what not in LISTS:
+        raise InputError(unknown("list", what, LISTS))
+    columns, rows = LISTS[what]()
+    print_table("", columns, rows, out)
+
+
+@app.command()
+def schema(what: Annotated[str, typer.Argument(metavar="suite|model")]) -> None:
+    """Print the JSON Schema of a file."""
+    from aitest_flows.listing import SCHEMAS
+    from aitest_lib.errors import InputError, unknown
+
+    if what not in SCHEMAS:
+        raise InputError(unknown("schema", what, SCHEMAS))
+    sys.stdout.write(json.dumps(SCHEMAS[what](), indent=2) + "\n")
+
+
+def _version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"aitest {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Options of every command."""
+
+
+def _settings(server: bool = False) -> Settings:
+    """The project's settings; with `server` its Prefect server begins to boot while the rest is imported."""
+    from aitest_tasks.settings import open_settings
+
+    settings = open_settings()
+    if server:
+        from aitest_flows.prefect_server import start_early
+
+        start_early(settings.prefect_home, settings.logs)
+    return settings
+
+
+def _run(settings: Settings, suite: Any, options: dict[str, Any], quiet_report: bool = False) -> RunReport:
+    from aitest_flows import runner
+
+    request = runner.request_run(settings, suite, runner.Options(**options))
+    return _execute(settings, runner.start(settings, request), quiet_report)
+
+
+def _execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunReport:
+    """Executes a run under a progress display; Ctrl-C ends it within three seconds, in one line."""
+    from aitest_flows import runner
+    from aitest_flows.interrupt import ends_at_once
+    from aitest_flows.render import ProgressView, print_report
+    from aitest_tasks import live
+
+    try:
+        with ProgressView(err) as view, ends_at_once(settings, run, err):
+            forget = live.listen(view.update)
+            try:
+                found = runner.execute(settings, run)
+            finally:
+                forget()
+    except (UnavailableError, Interrupted) as error:
+        raise type(error)(
+            f"{error}\nwhat was answered is kept; finish the run with: aitest resume {run.run_id[:12]}"
+        ) from error
+    if not quiet_report:
+        print_report(found, out)
+    return found
+
+
+def _end(
+    found: RunReport, json_file: Path | None, junit: Path | None, allow_inconclusive: bool, require_gates: bool
+) -> NoReturn:
+    from aitest_lib.reports.junit import junit_xml
+
+    if json_file is not None:
+        _write(json_file, found.model_dump_json(indent=1))
+    if junit is not None:
+        _write(junit, junit_xml(found))
+    code = EXIT_OF_STATUS.get(found.status, 0)
+    if require_gates and code == 0 and any(item.status == "unjudged" for item in found.properties):
+        code = 4
+    if allow_inconclusive and found.status == "inconclusive":
+        code = 0
+    raise typer.Exit(code)
+
+
+def _write(path: Path, content: str) -> None:
+    from aitest_lib.errors import InputError
+
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from error
+
+
+def main() -> NoReturn:
+    """The console script: user errors are one message and an exit status, never a traceback."""
+    from click.exceptions import Abort, ClickException
+
+    try:
+        result = app(standalone_mode=False)
+    except AitestError as error:
+        err.print(f"error: {_masked(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(result if isinstance(result, int) else 0)
+
+
+def _masked(text: str) -> str:
+    from aitest_lib.config.secrets import mask
+
+    return mask(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""`aitest doctor`: is everything in place, and what to do where it is not."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+
+from aitest_lib.errors import AitestError
+from aitest_tasks.settings import Settings
+
+Finding = tuple[str, str, str]  # what, "ok" | "missing" | "broken", detail or mend
+
+EXTRAS = {
+    "image": ("torch", "kornia", "botorch", "onnxruntime"),
+    "speech": ("torch", "torchaudio", "jiwer", "soundfile"),
+    "s3": ("s3fs",),
+    "dask": ("prefect_dask",),
+}
+LEAST_FREE = 1 << 30
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Every finding, one by one; `broken` ones keep aitest from working."""
+    old = sys.version_info < (3, 11)
+    yield "Python", "broken" if old else "ok", f"{platform.python_version()}" + ("; aitest needs 3.11 or newer" if old else "")
+    yield "project", "ok", str(settings.home)
+    yield _try("store", lambda: _store(settings))
+    yield _try("tracking", lambda: _tracking(settings))
+    yield _try("Prefect", lambda: _prefect(settings))
+    free = shutil.disk_usage(settings.home).free
+    yield (
+        "disk",
+        "ok" if free > LEAST_FREE else "broken",
+        f"{free / 1e9:.1f} GB free" + ("" if free > LEAST_FREE else "; make room, or move the store (AITEST_STORE)"),
+    )
+    for extra, modules in EXTRAS.items():
+        absent = [name for name in modules if find_spec(name) is None]
+        yield (
+            f"extra {extra}",
+            "missing" if absent else "ok",
+            f"install it where you need it: pip install 'aitest[{extra}]'" if absent else "installed",
+        )
+
+
+def _try(what: str, check: Callable[[], str]) -> Finding:
+    try:
+        return what, "ok", check()
+    except AitestError as error:
+        return what, "broken", str(error)
+
+
+def _store(settings: Settings) -> str:
+    settings.store.check()
+    return settings.store.url
+
+
+def _tracking(settings: Settings) -> str:
+    from aitest_tasks.tracking import Tracking
+
+    Tracking(settings)
+    return settings.tracking_uri.split("?")[0]
+
+
+def _prefect(settings: Settings) -> str:
+    from aitest_flows.prefect_server import prefect_server
+
+    with prefect_server(settings.prefect_home, settings.logs) as url:
+        return f"a server started and answered at {url}"

@@ -1,0 +1,64 @@
+"""Ctrl-C and SIGTERM during a run: one line, what is answered is kept, gone within three seconds.
+
+Prefect's way out waits for its threads and its server; ours does not: the run's record is what counts, and it is in the
+store already.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from rich.console import Console
+
+from aitest_lib.errors import AitestError
+from aitest_tasks import live
+from aitest_tasks.runs import Run
+from aitest_tasks.settings import Settings
+
+PATIENCE_S = 2.0
+EXIT_STATUS = 130
+
+
+@contextmanager
+def ends_at_once(settings: Settings, run: Run, console: Console) -> Iterator[None]:
+    """While active, SIGINT and SIGTERM end the process cleanly and soon."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        console.show_cursor(True)
+        console.print(f"\nstopped; what was answered is kept. Go on with: aitest resume {run.run_id[:12]}", highlight=False)
+        worker = threading.Thread(target=_leave, args=(settings, run), daemon=True)
+        worker.start()
+        worker.join(PATIENCE_S)
+        os._exit(EXIT_STATUS)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(settings: Settings, run: Run) -> None:
+    """What is worth doing on the way out, each step at most once."""
+    from aitest_tasks.tracking import Tracking
+
+    live.stop()
+    with suppress(AitestError, OSError):
+        run.store.remove(f"runs/{run.run_id}/lease.json")
+    with suppress(OSError):
+        (settings.prefect_home / "users" / str(os.getpid())).unlink(missing_ok=True)
+    live.close_model(run.run_id)
+    with suppress(AitestError):
+        tracking = Tracking(settings)
+        tracking.log(run.run_id, metrics={}, tags={"aitest.status": "interrupted"})
+        tracking.end(run.run_id, "KILLED")

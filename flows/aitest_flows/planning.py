@@ -1,0 +1,110 @@
+"""`--dry-run`: what a run would ask, what that takes, and what its gates could decide. Asks the model nothing."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from aitest_flows.runner import Request, record_of
+from aitest_lib.answers import folder, read_book
+from aitest_lib.config.suite import Gate
+from aitest_lib.stats.planning import decidable
+from aitest_lib.transforms.base import TabularTransform
+from aitest_lib.types import ArtifactRef
+from aitest_tasks.components import components
+from aitest_tasks.generation import generation_job, write_cases
+from aitest_tasks.preparing import check_labels, known_epoch
+from aitest_tasks.querying import make_plan, needed
+from aitest_tasks.runs import DRY, Run, create_run, open_run
+from aitest_tasks.sampling import sampling_job, write_seeds
+from aitest_tasks.settings import Settings
+
+RATES = {"pass_rate", "accuracy", "robust_accuracy", "robust_accuracy_drop", "precision", "recall"}
+
+
+def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
+    """The plan of a run as data (see `render.print_dry_run`). Generates the cases, which the run then finds stored."""
+    settings.store.check()
+    run_id = f"{DRY}{os.getpid()}"
+    run = create_run(settings.store, run_id, record_of(settings, request, datetime.now(UTC)))
+    try:
+        return _plan(open_run(run.uri))
+    finally:
+        for path in settings.store.files(f"runs/{run_id}"):
+            settings.store.remove(path)
+
+
+def _plan(run: Run) -> dict[str, Any]:
+    config = run.suite.suite
+    job = sampling_job(run)
+    seeds = write_seeds(run.store, run.test, run.train, config.data, job["columns"], job["random_seed"], job["classifier"])
+    check_labels(run, seeds["labels"])
+    known = known_epoch(run) if run.info.reusable and not run.options["fresh"] else None
+    book = read_book(run.store, [folder(run.info.digest, str(known["epoch"]))] if known else [])
+    facts: dict[str, Any] = {"seconds_per_row": known["seconds_per_row"] if known else 0.001, "batch_size": 1, "private": []}
+    run.write("prepared", {**seeds, **facts})
+    every = [ref.to_dict() for ref in run.seeds]
+    rows = []
+    for index in run.properties:
+        item = config.properties[index]
+        made = [part for part in components(run, index) if isinstance(part, TabularTransform)]
+        cases = [write_cases(run.store, generation_job(run, part, shard)).to_dict() for part in made for shard in run.seeds]
+        refs = [ArtifactRef.of(ref) for ref in [*(ref.to_dict() for ref in run.seeds), *cases]]
+        plan = make_plan(run, refs, book, 0, None)
+        effective = [
+            sum(int(needed(run, ArtifactRef.of(ref))[2].sum()) for ref in cases[at : at + len(run.seeds)])
+            for at in range(0, len(cases), len(run.seeds))
+        ]
+        parts = [(part.slice, count) for part, count in zip(made, effective, strict=True)] or [({}, seeds["seeds"])]
+        gates = [
+            _gate(metric, gate, where, count, config.confidence)
+            for metric, given in item.gates.items()
+            for gate in (given if isinstance(given, list) else [given])
+            for where, count in ([(gate.slice, seeds["seeds"])] if gate.slice is not None else parts)
+        ]
+        every += cases
+        rows.append(
+            {
+                "property": item.property,
+                "seeds": seeds["seeds"],
+                "cases": sum(effective) or seeds["seeds"],
+                "planned": plan["planned"],
+                "gates": gates,
+            }
+        )
+    total = make_plan(run, [ArtifactRef.of(ref) for ref in every], book, 0, run.budget)
+    speed = known["seconds_per_row"] if known else None
+    cost = config.budget.cost_per_query
+    return {
+        "suite": config.suite,
+        "model": run.info.name,
+        "planned": total["planned"],
+        "cached": total["cached"],
+        "to_send": total["to_send"],
+        "seconds": None if speed is None else total["to_send"] * speed / run.options["workers"],
+        "cost": None if cost is None else total["to_send"] * cost,
+        "budget": run.budget,
+        "properties": rows,
+    }
+
+
+def _gate(metric: str, gate: Gate, where: dict[str, Any] | None, n: int, confidence: float) -> dict[str, Any]:
+    """What n seeds can decide. Seeds that the model gets wrong will leave fewer."""
+    threshold = gate.min if gate.min is not None else gate.max
+    edges: tuple[float | None, float | None] = (None, None)
+    if metric in RATES and threshold is not None and n:
+        if gate.min is not None:
+            edges = decidable(n, threshold, confidence)
+        else:
+            mirrored = decidable(n, 1 - threshold, confidence)
+            edges = (None if mirrored[0] is None else 1 - mirrored[0], None if mirrored[1] is None else 1 - mirrored[1])
+    return {
+        "metric": metric,
+        "slice": where or {},
+        "min": gate.min,
+        "max": gate.max,
+        "n": n,
+        "passes_from": edges[0],
+        "fails_below": edges[1],
+    }

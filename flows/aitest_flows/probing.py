@@ -1,0 +1,61 @@
+"""`probe` and `register`: the first questions to a model, and its entry in the registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from aitest_lib.config.card import LoadedCard, load_card
+from aitest_lib.data.table import TableSource, to_frame
+from aitest_lib.errors import InputError, ModelUnavailable, unknown
+from aitest_lib.models.base import open_model
+from aitest_lib.models.probe import ProbeResult, probe
+from aitest_tasks.model_registry import Registered, register_card
+from aitest_tasks.settings import Settings
+from aitest_tasks.tracking import Tracking
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PROBE_ROWS = 20
+
+
+def probe_card(card: Path, data: str | Path | None) -> ProbeResult:
+    """Asks the model behind a card about the first rows of `data`."""
+    return probe_loaded(load_card(card), data)
+
+
+def probe_loaded(loaded: LoadedCard, data: str | Path | None) -> ProbeResult:
+    """Asks the model behind a loaded card. Without data there is nothing to ask with: an `InputError`."""
+    if data is None:
+        raise InputError("got no data, expected rows to ask the model with; give --data FILE")
+    model = open_model(loaded)
+    try:
+        return probe(model, _sample(loaded, TableSource(str(data))), PROBE_ROWS)
+    finally:
+        model.close()
+
+
+def register_card_file(settings: Settings, card: Path, data: str | Path | None) -> Registered:
+    """Probes (where there are data) and registers; a model that gives no usable answer is not registered."""
+    loaded = load_card(card)
+    if data is not None:
+        found = probe_loaded(loaded, data)
+        if found.problems:
+            raise ModelUnavailable(f"{loaded.card.name} was not registered: {found.problems[0]}")
+    return register_card(Tracking(settings), loaded)
+
+
+def _sample(loaded: LoadedCard, source: TableSource) -> pd.DataFrame:
+    columns = loaded.card.inputs.columns
+    names = source.schema.names
+    if columns is None:
+        raise InputError("the card does not say which columns the model expects; list them as inputs.columns to probe it")
+    for name in columns:
+        if name not in names:
+            raise InputError(f"the card's inputs.columns: {unknown('column', name, names)} (of {source.url})")
+    rows: NDArray[np.int64] = np.arange(min(PROBE_ROWS, source.rows))
+    return to_frame(source.take(rows, list(columns)))

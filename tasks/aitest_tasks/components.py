@@ -1,0 +1,21 @@
+"""The components of a run's properties."""
+
+from __future__ import annotations
+
+from aitest_lib.config.suite import transforms_of
+from aitest_lib.properties.catalog import spec
+from aitest_lib.transforms.base import Transform
+from aitest_tasks.runs import Run
+
+
+def components(run: Run, index: int) -> list[Transform]:
+    """The components of a property; none for the group shape. Of the property's own choice, those without a column to
+    work on are left out: nobody asked for them."""
+    config = run.suite.suite.properties[index]
+    if spec(config.property).shape != "perturbation":
+        return []
+    made = transforms_of(config, run.suite.document, ("properties", index))
+    may_miss = any(
+        column.missing and not column.fixed for column in run.profile.columns if column.name in run.record["columns"]
+    )
+    return made if config.transforms is not None or may_miss else [item for item in made if item.name != "missing_value"]

@@ -1,0 +1,144 @@
+"""Group properties: the answers on the seeds against their labels, over all and in every slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aitest_lib.answers import AnswerBook
+from aitest_lib.artifacts.codecs import TableWriter, get_table
+from aitest_lib.canonical import digest
+from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.metrics.classification import classification_metrics, confusion
+from aitest_lib.metrics.regression import regression_metrics
+from aitest_lib.reports.explain import explain_case
+from aitest_lib.reports.report import Confusion
+from aitest_lib.scorers.figures import Figure
+from aitest_lib.scorers.invariance import BUDGET, ERROR, FAILED, PASSED, SKIPPED
+from aitest_lib.stats.intervals import wilson
+from aitest_lib.stats.sequences import rate_sequence
+from aitest_lib.types import ArtifactRef
+from aitest_tasks import live
+from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
+from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, failing_rows, text_of, texts
+from aitest_tasks.property_report import finish, setting, slice_figures
+from aitest_tasks.querying import answer_book, run_errors
+from aitest_tasks.runs import Run
+from aitest_tasks.sampling import RANK, SEED_ID
+
+
+def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
+    errors = Errors(run_errors(run), job["unpaid"] > 0)
+    book = answer_book(run)
+    base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
+    if base.labels is None:
+        raise ValueError("a group property was scored without labels")
+    known = base.answered.known
+    outcome = np.where(base.right, PASSED, FAILED).astype(np.int8)
+    reason = np.full(len(outcome), None, dtype=object)
+    outcome[~known] = ERROR
+    reason[~known] = base.answered.error[~known]
+    outcome[base.answered.unpaid] = SKIPPED
+    reason[base.answered.unpaid] = BUDGET
+    sample = FailureSample(1)
+    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
+        log = CaseLog(writer, config.property, base.columns)
+        for number, ref in enumerate(run.seeds):
+            block, rows = _group_block(run, config, book, base, ref, outcome, reason)
+            sample.cases += failing_rows(block, rows, sample.wanted(0, block.outcome))
+            log.add(block)
+            live.progress(config.property, "score", number + 1, len(run.seeds))
+    figures, table = _group_figures(
+        run, book, base, int((outcome == ERROR).sum()), setting(run.suite.suite, config, "sequential")
+    )
+    failing = outcome == FAILED
+    figures += slice_figures(run, config, base, known, None)
+    return finish(run, config, job, figures, base, log, writer, sample, known, failing, table)
+
+
+def _group_block(
+    run: Run,
+    config: PropertyConfig,
+    book: AnswerBook,
+    base: Baseline,
+    ref: ArtifactRef,
+    outcome: NDArray[np.int8],
+    reason: NDArray[np.object_],
+) -> tuple[CaseBlock, Rows]:
+    seeds = get_table(run.store, ref)
+    ranks = seeds.column(RANK).to_numpy().astype(np.int64)
+    seed_ids = seeds.column(SEED_ID).to_pylist()
+    places = base.places[ranks]
+    observed = book.labels(places)
+    if base.labels is None:
+        raise ValueError("a group property was scored without labels")
+    if base.oracle.classifier:
+        expected: list[str | None] = [text_of(base.classes.labels[int(code)]) for code in base.labels[ranks]]
+    else:
+        expected = [text_of(float(value)) for value in base.labels[ranks]]
+    score = own_scores(book, places, base.answers[ranks])
+    explanation: list[str | None] = [None] * len(ranks)
+    for row in np.flatnonzero(outcome[ranks] == FAILED):
+        explanation[row] = explain_case(
+            None,
+            [],
+            str(expected[row]),
+            text_of(observed[row]),
+            None if np.isnan(score[row]) else float(score[row]),
+            seed_kind="label",
+            tolerance=None if base.oracle.classifier else base.oracle.seed_tolerance,
+        )
+    rows = Rows(seeds, [])
+    block = CaseBlock(
+        case_id=[digest([seed_id, config.property]) for seed_id in seed_ids],
+        seed_id=seed_ids,
+        transform=None,
+        strength=None,
+        params=["{}"] * len(ranks),
+        expected=expected,
+        observed=texts(observed),
+        score=score,
+        outcome=outcome[ranks],
+        reason=reason[ranks],
+        explanation=explanation,
+        distance=np.zeros(len(ranks)),
+        input_uri=run.store.url_of(ref.uri),
+        asked=np.ones(len(ranks), bool),
+        ranks=ranks,
+    )
+    return block, rows
+
+
+def _group_figures(
+    run: Run, book: AnswerBook, base: Baseline, errors: int, sequential: bool
+) -> tuple[list[Figure], Confusion | None]:
+    seed = run.suite.suite.random_seed
+    known = base.answered.known
+    labels = base.labels if base.labels is not None else np.empty(0)
+    if not base.oracle.classifier:
+        rows = regression_metrics(labels[known], base.answers[known])
+        return [
+            Figure(name=name, slice=where, estimate=item, higher_is_better=better, unit="1" if name == "r2" else "label")
+            for name, where, item, better in rows
+        ], None
+    used = known & (base.answers >= 0)
+    codes, answers = labels[used].astype(np.int64), base.answers[used].astype(np.int64)
+    counts = confusion(codes, answers, len(base.classes.labels))
+    scores = None
+    if book.scores is not None and book.scores.shape[1] == len(base.classes.labels):
+        scores = book.scores[base.places[used]]
+        if np.isnan(scores).any():
+            scores = None
+    figures = []
+    for name, where, estimate, better in classification_metrics(
+        counts, base.classes.names, codes if scores is not None else None, scores, seed
+    ):
+        worse = None
+        if name == "accuracy":
+            hits = int(counts.trace())
+            worse = wilson(hits, int(counts.sum()) + errors) if errors else None
+            estimate = rate_sequence(hits, int(counts.sum())) if sequential else estimate
+        figures.append(Figure(name=name, slice=where, estimate=estimate, pessimistic=worse, higher_is_better=better))
+    return figures, Confusion(classes=base.classes.names, counts=counts.tolist())

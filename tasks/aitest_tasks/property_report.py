@@ -1,0 +1,110 @@
+"""From figures to a property's report: slices, gates, verdict, paragraph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aitest_lib.artifacts.codecs import TableWriter
+from aitest_lib.config.suite import PropertyConfig, Suite
+from aitest_lib.reports.explain import explain_property
+from aitest_lib.reports.report import Confusion, PropertyReport
+from aitest_lib.reports.slices import rank_slices
+from aitest_lib.scorers.figures import Figure, judge_gates, status_of
+from aitest_lib.scorers.invariance import Tally
+from aitest_lib.stats.clusters import clustered_rate
+from aitest_lib.stats.intervals import mean, wilson
+from aitest_tasks.baseline import Baseline
+from aitest_tasks.cases import CaseLog, FailureSample
+from aitest_tasks.runs import Run
+
+MOST_SLICE_FIGURES = 40
+
+
+def finish(
+    run: Run,
+    config: PropertyConfig,
+    job: dict[str, Any],
+    figures: list[Figure],
+    base: Baseline,
+    log: CaseLog,
+    writer: TableWriter,
+    sample: FailureSample,
+    counted: NDArray[np.bool_],
+    failing: NDArray[np.bool_],
+    table: Confusion | None = None,
+) -> dict[str, Any]:
+    suite = run.suite.suite
+    confidence = float(setting(suite, config, "confidence"))
+    incomplete = f"budget: {log.skipped['budget']:,} cases were not asked" if log.skipped["budget"] else None
+    gates = judge_gates(
+        config.gates, figures, confidence=confidence, decide=setting(suite, config, "decide"), incomplete=incomplete
+    )
+    judged = log.counts.passed + log.counts.failed + log.counts.error
+    error_rate = log.counts.error / judged if judged else 0.0
+    most = float(setting(suite, config, "max_error_rate"))
+    too_many = error_rate > most
+    report = PropertyReport(
+        property=config.property,
+        status=status_of(gates, incomplete=incomplete, too_many_errors=too_many),
+        cases=log.counts,
+        skipped=dict(sorted(log.skipped.items())),
+        metrics=[figure.metric(confidence) for figure in figures],
+        gates=gates,
+        slices=rank_slices(base.columns, counted, failing, confidence),
+        confusion=table,
+        errors=dict(log.errors.most_common(10)),
+        reason=f"{error_rate:.1%} of the cases ended in an error, more than max_error_rate {most:g}"
+        if too_many
+        else incomplete,
+    )
+    report = report.model_copy(update={"explanation": explain_property(report, confidence)})
+    if writer.ref is None:
+        raise RuntimeError("the cases were not written")
+    return {
+        "report": run.store.put_json(report.model_dump(mode="json")).to_dict(),
+        "cases": writer.ref.to_dict(),
+        "failures": run.store.put_json([case.model_dump(mode="json") for case in sample.cases]).to_dict(),
+    }
+
+
+def setting(suite: Suite, config: PropertyConfig, name: str) -> Any:
+    """A setting of the property, else the suite's."""
+    own = getattr(config, name)
+    return getattr(suite, name) if own is None else own
+
+
+def slice_figures(
+    run: Run, config: PropertyConfig, base: Baseline, counted: NDArray[np.bool_], tallies: Sequence[Tally] | None
+) -> list[Figure]:
+    """The main figure in every slice of the protected columns, and of the columns that a gate names."""
+    named = {
+        key
+        for given in config.gates.values()
+        for gate in (given if isinstance(given, list) else [given])
+        for key in gate.slice or {}
+    }
+    wanted = set(run.suite.suite.data.protected) | named
+    figures = []
+    for column in base.columns:
+        if column.name not in wanted or len(column.names) > MOST_SLICE_FIGURES:
+            continue
+        for code, name in sorted(enumerate(column.names), key=lambda item: item[1]):
+            inside = (column.codes == code) & counted
+            where = {column.name: name}
+            if tallies is not None:
+                trials = np.sum([tally.trials for tally in tallies], axis=0)[inside]
+                kept = np.sum([tally.trials & tally.same for tally in tallies], axis=0)[inside]
+                estimate = wilson(int(kept.sum()), int(trials.sum())) if len(tallies) == 1 else clustered_rate(kept, trials)
+                figures.append(Figure(name="pass_rate", slice=where, estimate=estimate))
+            elif base.oracle.classifier:
+                figures.append(
+                    Figure(name="accuracy", slice=where, estimate=wilson(int(base.right[inside].sum()), int(inside.sum())))
+                )
+            elif base.labels is not None:
+                errors = np.abs(base.answers - base.labels)[inside]
+                figures.append(Figure(name="mae", slice=where, estimate=mean(errors), unit="label", higher_is_better=False))
+    return figures

@@ -1,0 +1,144 @@
+"""Perturbation properties: outcomes of cases against the answers on their seeds, component by component."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aitest_lib.answers import AnswerBook
+from aitest_lib.artifacts.codecs import TableWriter, get_table
+from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.reports.explain import explain_case
+from aitest_lib.scorers.invariance import ERROR, FAILED, InvarianceScorer, Tally
+from aitest_lib.transforms.base import Transform
+from aitest_lib.types import ArtifactRef
+from aitest_tasks import live
+from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, read_baseline
+from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, failing_rows, text_of, texts
+from aitest_tasks.components import components
+from aitest_tasks.generation import CASE_ID, DISTANCE, PARAMS, STATUS
+from aitest_tasks.inputs import input_digests
+from aitest_tasks.preparing import SELF_FLIP_REPEATS
+from aitest_tasks.property_report import finish, setting, slice_figures
+from aitest_tasks.querying import answer_book, run_errors
+from aitest_tasks.runs import Run
+from aitest_tasks.sampling import RANK, SEED_ID
+
+
+def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
+    errors = Errors(run_errors(run), job["unpaid"] > 0)
+    book = answer_book(run)
+    base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
+    made = components(run, index)
+    scorer = InvarianceScorer(sequential=setting(run.suite.suite, config, "sequential"))
+    tallies = [Tally.empty(item.slice, len(base.places)) for item in made]
+    sample = FailureSample(len(made))
+    shards = len(run.seeds)
+    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
+        log = CaseLog(writer, config.property, base.columns)
+        for number, ref in enumerate(job["cases"]):
+            component, shard = divmod(number, shards)
+            block, rows = _score_shard(
+                run, book, base, errors, scorer, made[component], tallies[component], ArtifactRef.of(ref), run.seeds[shard]
+            )
+            shown = sample.wanted(component, block.outcome)
+            sample.cases += failing_rows(block, rows, shown)
+            log.add(block)
+            live.progress(config.property, "score", number + 1, len(job["cases"]))
+    figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None)
+    failing = np.any([tally.failures for tally in tallies], axis=0)
+    counted = np.any([tally.trials for tally in tallies], axis=0)
+    figures += slice_figures(run, config, base, counted, tallies)
+    return finish(run, config, job, figures, base, log, writer, sample, counted, failing)
+
+
+def _score_shard(
+    run: Run,
+    book: AnswerBook,
+    base: Baseline,
+    errors: Errors,
+    scorer: InvarianceScorer,
+    component: Transform,
+    tally: Tally,
+    ref: ArtifactRef,
+    seeds_ref: ArtifactRef,
+) -> tuple[CaseBlock, Rows]:
+    cases = get_table(run.store, ref)
+    seeds = get_table(run.store, seeds_ref)
+    ranks = cases.column(RANK).to_numpy().astype(np.int64)
+    digests = input_digests(run, cases)
+    skip = np.array(cases.column(STATUS).to_pylist(), dtype=object)
+    asked = np.array([text is None for text in skip], dtype=bool)
+    places = np.where(asked, book.find(digests), -1)
+    on_case = errors.answered(digests, places)
+    on_case.error[~asked] = None
+    on_case.unpaid[~asked] = False
+    on_seed = base.answered
+    seed_known = type(on_seed)(on_seed.known[ranks], on_seed.unpaid[ranks], on_seed.error[ranks])
+    classes = base.classes if base.oracle.classifier else None
+    values = answer_values(book, places, classes)
+    same = base.oracle.same(base.answers[ranks], values)
+    if base.oracle.classifier:
+        # A class that no label and no clean answer has is still an answer, and another one.
+        same &= values >= 0
+    outcome, reason = scorer.outcomes(skip, seed_known, on_case, base.right[ranks], same)
+    effective = asked & on_case.known & seed_known.known
+    labels = None if base.labels is None else base.labels[ranks]
+    tally.effective[ranks] = effective
+    tally.right_seed[ranks] = base.right[ranks]
+    tally.right_case[ranks] = effective & base.oracle.right(values, labels)
+    tally.same[ranks] = same
+    tally.error[ranks] = outcome == ERROR
+    observed = book.labels(places)
+    expected = book.labels(base.places[ranks])
+    rows = Rows(seeds, [json.loads(text) for text in cases.column(PARAMS).to_pylist()])
+    score = own_scores(book, places, values)
+    explanation: list[str | None] = [None] * len(skip)
+    for row in np.flatnonzero(outcome == FAILED):
+        explanation[row] = explain_case(
+            component.name,
+            rows.changes(int(row), run.profile),
+            text_of(expected[row]),
+            text_of(observed[row]),
+            None if np.isnan(score[row]) else float(score[row]),
+            tolerance=None if base.oracle.classifier else base.oracle.tolerance,
+        )
+    return (
+        CaseBlock(
+            case_id=cases.column(CASE_ID).to_pylist(),
+            seed_id=cases.column(SEED_ID).to_pylist(),
+            transform=component.name,
+            strength=component.strength_value,
+            params=cases.column(PARAMS).to_pylist(),
+            expected=texts(expected),
+            observed=texts(observed),
+            score=score,
+            outcome=outcome,
+            reason=reason,
+            explanation=explanation,
+            distance=cases.column(DISTANCE).to_numpy(),
+            input_uri=run.store.url_of(ref.uri),
+            asked=asked,
+            ranks=ranks,
+        ),
+        rows,
+    )
+
+
+def _self_flips(run: Run, base: Baseline) -> NDArray[np.float64] | None:
+    """How often the model changed its own answer on each seed, over the repeats; None for a deterministic model."""
+    if run.prepared["deterministic"]:
+        return None
+    ids = np.concatenate([input_digests(run, get_table(run.store, ref)) for ref in run.seeds])
+    flips, asked = np.zeros(len(ids)), np.zeros(len(ids))
+    for repeat in range(1, SELF_FLIP_REPEATS + 1):
+        book = answer_book(run, repeat)
+        places = book.find(ids)
+        again = answer_values(book, places, base.classes if base.oracle.classifier else None)
+        known = places >= 0
+        asked += known
+        flips += known & ~base.oracle.same(base.answers, again)
+    return np.asarray(flips / np.maximum(asked, 1))
