@@ -32,7 +32,7 @@ FILES = (
     "census_test.parquet",
 )
 PLANTED = (
-    "the brittle model looks the weekly hours up in a table of the frequent values; any other value counts as no paid work, "
+    "The brittle model looks the weekly hours up in a table of the frequent values; any other value counts as no paid work, "
     "so that 40 -> 39 hours turns >50K into <=50K"
 )
 
@@ -40,9 +40,9 @@ PLANTED = (
 class SoundModel:
     """An additive boosted model of income, trained on `census_train.parquet` when it is constructed.
 
-    Regularised as one would for a decision about people: no interactions, effects that may only rise with schooling, gains and hours
-    (Lou, Caruana, Gehrke, Hooker 2013: generalized additive models by boosting), marriage read from two columns, and
-    neither sex nor race nor the columns that added nothing. Missing values and unseen categories are accepted.
+    Regularised as one would for a decision about people: no interactions (Lou, Caruana, Gehrke 2012: generalized additive
+    models by boosted trees), effects that may only rise with schooling, gains and hours, marriage read from two columns,
+    and neither sex nor race nor the columns that added nothing. Missing values and unseen categories are accepted.
     """
 
     def __init__(self) -> None:
@@ -80,11 +80,12 @@ class SoundModel:
     def _features(self, rows: pd.DataFrame) -> pd.DataFrame:
         numbers = {name: pd.to_numeric(rows[name], errors="coerce").astype(float) for name in NUMERIC}
         spouse = [rows[name].isin(values) for name, values in SPOUSE.items()]
+        known = rows["occupation"].where(rows["occupation"].isin(self._occupations))
         return pd.DataFrame(
             {
                 **numbers,
                 "married": (spouse[0] | spouse[1]).astype(float),
-                "occupation": pd.Categorical(rows["occupation"], categories=self._occupations),
+                "occupation": pd.Categorical(known, categories=self._occupations),
             }
         )
 
@@ -92,10 +93,10 @@ class SoundModel:
 class BrittleModel(SoundModel):
     """The same model behind a faulty data feed. PLANTED WEAKNESS: it knows the weekly hours by exact value only.
 
-    The feed looks `hours-per-week` up in the table of the 16 most frequent values in the training data and writes 0 for any other,
-    as a code list in front of a model does; a rule then takes 0 hours for "no paid work" and answers `<=50K`. Accuracy
-    hides it: 88 % of the rows carry one of the 16 values, and most others earn `<=50K` anyway. One hour more or less
-    (40 -> 39) turns the answer of nearly everybody above 50K.
+    The feed looks `hours-per-week` up in the table of the 16 most frequent values of the training data and writes 0 for
+    any other, as a code list in front of a model does; a rule then takes 0 hours for "no paid work" and answers `<=50K`.
+    Accuracy hides it: 88 % of the rows carry one of the 16 values, and most of the others earn `<=50K` anyway. One hour
+    less (40 -> 39) turns every `>50K`.
     """
 
     KNOWN_HOURS = 16
@@ -138,7 +139,7 @@ def _check_columns(rows: pd.DataFrame) -> None:
 
 
 def _one_thread() -> Any:
-    """Limits OpenMP to one thread: on so few rows threads cost more than they bring, and audits run many models side by side."""
-    from threadpoolctl import threadpool_limits
+    """Limits OpenMP to one thread: on so few rows more threads cost more than they bring."""
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     return threadpool_limits(1)

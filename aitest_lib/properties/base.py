@@ -24,6 +24,7 @@ class PropertySpec:
     metrics: Mapping[str, tuple[str, ...]]
     needs_labels: bool = False
     new_queries: bool = False  # asks inputs that are in no data file, so that computed answers cannot serve it
+    smallest_flips: bool = False  # looks for the smallest single change that turns the answer, as examples
     modality: str = "tabular"
     default_transforms: tuple[Mapping[str, Any], ...] = ()
     default_gates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -36,6 +36,7 @@ ROBUSTNESS_SPEC = PropertySpec(
     summary="whether the answer stays the same when a row changes a little",
     metrics=dict.fromkeys(TABULAR, ROBUSTNESS),
     new_queries=True,
+    smallest_flips=True,
     default_transforms=({"name": "numeric_noise", "epsilon": 0.1}, {"name": "category_swap"}, {"name": "missing_value"}),
     default_gates={"pass_rate": {"min": 0.95}, "robust_accuracy_drop": {"max": 0.05}},
 )

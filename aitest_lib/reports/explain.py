@@ -11,6 +11,7 @@ Change = tuple[str, str, str, float | None]
 
 MAX_NAMED = 3  # changes, slices or gates named in one sentence; the rest is counted
 NOTABLE_SKIPS = 0.05  # share of skipped cases from which the paragraph speaks of them
+CHANGED_BY = "changed by "  # prefix of the findings about changed columns
 _DONE = {
     "tabular.generalization": "The model answered {seeds} and each answer was compared with its label.",
     "tabular.robustness": (
@@ -58,7 +59,8 @@ def explain_property(report: PropertyReport, confidence: float) -> str:
         _done(report),
         _outcome(report, confidence),
         _worst_component(report.metrics),
-        _sub_slices(report.slices),
+        _causes(report.slices),
+        _sub_slices([item for item in report.slices if not item.name.startswith(CHANGED_BY)]),
         _flips(report),
         *_gates(report),
         _skipped(report),
@@ -186,6 +188,18 @@ def _lowest(noun: str, metrics: list[Metric]) -> str:
     return f"{lead} {name}, {_phrase(worst)} over {worst.n:,}; {least} {other} with {number(best.value)}."
 
 
+def _causes(slices: list[SliceFinding]) -> str:
+    """The changed columns that go with failures."""
+    found = [item for item in slices if item.flagged and item.name.startswith(CHANGED_BY)]
+    if not found:
+        return ""
+    named = []
+    for item in found[:MAX_NAMED]:
+        where = f"{number(item.rate)} of {item.seeds:,} seeds where {clip(item.name.removeprefix(CHANGED_BY), 40)} changed it"
+        named.append(f"{clip(item.value, 60)} ({where}, {number(item.rest_rate)} elsewhere)")
+    return f"Failures go with changes of {listed(named)}."
+
+
 def _sub_slices(slices: list[SliceFinding]) -> str:
     flagged = [s for s in slices if s.flagged]
     if not flagged:
@@ -200,7 +214,7 @@ def _sub_slices(slices: list[SliceFinding]) -> str:
 
 
 def _flips(report: PropertyReport) -> str:
-    turned = max(report.flips, key=lambda f: f.flipped / f.seeds if f.seeds else 0.0, default=None)
+    turned = next(iter(report.flips), None)
     if turned is None or not turned.flipped:
         return ""
     smallest = "" if turned.smallest_sd is None else f", the smallest such change found being {number(turned.smallest_sd)} sd"

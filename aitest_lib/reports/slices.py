@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aitest_lib.reports.explain import CHANGED_BY
 from aitest_lib.reports.report import SliceFinding
 from aitest_lib.stats.intervals import newcombe
 from aitest_lib.stats.multiple import benjamini_hochberg
@@ -66,4 +67,19 @@ def rank_slices(
                 flagged=q <= FALSE_DISCOVERY_RATE and k / n > rest_bad / rest,
             )
         )
-    return sorted(findings, key=lambda item: (not item.flagged, -item.difference, item.name, item.value))
+    return sorted(findings, key=slice_order)
+
+
+def slice_order(finding: SliceFinding) -> tuple[bool, float, str, str]:
+    """Sort key: flagged slices first, then by how much more they fail."""
+    return (not finding.flagged, -finding.difference, finding.name, finding.value)
+
+
+def rank_changes(
+    name: str, changed: dict[str, NDArray[np.bool_]], counted: NDArray[np.bool_], failing: NDArray[np.bool_], confidence: float
+) -> list[SliceFinding]:
+    """Which changed column goes with failures, within one component: the seeds in whose case the transform changed it
+    against those in which it did not. `changed`: column -> (seeds,)."""
+    columns = [SliceColumn(column, ["no", "yes"], mask.astype(np.int32)) for column, mask in sorted(changed.items())]
+    found = [item for item in rank_slices(columns, counted, failing, confidence) if item.value == "yes" and item.flagged]
+    return [item.model_copy(update={"name": f"{CHANGED_BY}{name}", "value": item.name}) for item in found]

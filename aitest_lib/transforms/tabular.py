@@ -6,6 +6,7 @@ Source of the neighbourhoods: robustness of tabular models in the AITEST papers;
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -41,7 +42,7 @@ class NumericNoise(TabularTransform):
         draws = np.array([rng_for(seed_id).uniform(-1, 1, len(numeric)) for seed_id in seed_ids]).reshape(-1, len(numeric))
         moved: dict[str, NDArray[np.float64]] = {}
         distance = np.zeros(len(seed_ids))
-        free = set(_loose(batch.profile, _chosen(self.columns, batch)))
+        free = set(loose_columns(batch.profile, _chosen(self.columns, batch)))
         for column, draw in zip(numeric, draws.T, strict=True):
             if column.name not in free or column.sd == 0:
                 continue
@@ -100,7 +101,7 @@ class MissingValue(TabularTransform):
     columns: list[str] | None = parameter(None, help="only these columns")
 
     def draw(self, seed_ids: list[str], batch: TableBatch, rng_for: RngFor) -> TableDraw:
-        names = [name for name in _loose(batch.profile, _chosen(self.columns, batch)) if batch.profile[name].missing]
+        names = [name for name in loose_columns(batch.profile, _chosen(self.columns, batch)) if batch.profile[name].missing]
         names = [name for name in names if name not in batch.protected]
         present = {name: batch.frame[name].notna().to_numpy() for name in names}
         params: list[dict[str, Any]] = []
@@ -160,7 +161,7 @@ def _chosen(columns: list[str] | None, batch: TableBatch) -> list[str]:
     return columns
 
 
-def _loose(profile: Profile, names: list[str]) -> list[str]:
+def loose_columns(profile: Profile, names: Sequence[str]) -> list[str]:
     """The names that belong to no tied or one-hot group."""
     grouped = {name for group in profile.tied for name in group.columns}
     return [name for name in names if name not in grouped]
@@ -169,7 +170,7 @@ def _loose(profile: Profile, names: list[str]) -> list[str]:
 def _swappable(batch: TableBatch, columns: list[str] | None) -> list[_Unit]:
     names = [name for name in _chosen(columns, batch) if name not in batch.protected]
     units = []
-    for name in _loose(batch.profile, names):
+    for name in loose_columns(batch.profile, names):
         column = batch.profile[name]
         if column.kind in ("category", "boolean") and len(column.values) > 1:
             units.append(_Unit((name,), tuple((value,) for value in column.values), column.counts))

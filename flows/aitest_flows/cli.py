@@ -51,7 +51,7 @@ def demo(only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", 
 
     if only is not None and only not in MODALITIES:
         raise InputError(f"--only: {unknown('modality', only, MODALITIES)}")
-    run_demo(out, lambda settings, suite: _run(settings, suite, {}, quiet_report=True))
+    run_demo(out, _settings(server=True), lambda settings, suite: _run(settings, suite, {}, quiet_report=True))
 
 
 @app.command()

@@ -155,17 +155,20 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 class ProgressView:
-    """Progress of a run: on a terminal one bar per property; elsewhere one line per stage and tenth; nothing when `quiet`.
+    """Progress of a run: on a terminal one bar per property; elsewhere a line when a property is done, and in between one
+    for each further tenth of a stage, at most every `every_s` seconds; nothing when `quiet`.
 
     `update` may be called from any thread.
     """
 
-    def __init__(self, console: Console, quiet: bool = False) -> None:
+    def __init__(self, console: Console, quiet: bool = False, every_s: float = 5.0) -> None:
         self._console = console
         self._quiet = quiet
         self._lock = Lock()
         self._tasks: dict[str, tuple[TaskID, str]] = {}
         self._tenths: dict[tuple[str, str], int] = {}
+        self._every_s = every_s
+        self._printed = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.fields[name]}", markup=False),
             TextColumn("{task.fields[stage]}", style="cyan", markup=False),
@@ -199,6 +202,9 @@ class ProgressView:
     def _update_bar(self, name: str, stage: str, done: int, total: int, note: str) -> None:
         task, current = self._tasks.get(name, (None, ""))
         fields: dict[str, Any] = {"name": _line(name, 40), "stage": stage, "note": _line(note, 30)}
+        if stage == "done" and task is not None:  # the bar keeps the counts of its last stage
+            self._progress.update(task, **fields)
+            return
         if task is None:
             task = self._progress.add_task(name, total=total, completed=done, **fields)
         elif current != stage:
@@ -208,12 +214,17 @@ class ProgressView:
         self._tasks[name] = (task, stage)
 
     def _print_tenth(self, name: str, stage: str, done: int, total: int, note: str) -> None:
+        clock = time.strftime("%H:%M:%S")
+        if stage == "done":
+            self._console.print(Text(f"{clock} {_line(name)} done{f': {_line(note, 80)}' if note else ''}"), soft_wrap=True)
+            return
         tenth = 10 if total <= 0 else 10 * done // total
-        if tenth <= self._tenths.get((name, stage), -1):
+        waited = time.monotonic() - self._printed
+        if tenth <= self._tenths.get((name, stage), 0) or waited < self._every_s:
             return
         self._tenths[name, stage] = tenth
+        self._printed = time.monotonic()
         more = f" ({_line(note, 80)})" if note else ""
-        clock = time.strftime("%H:%M:%S")
         self._console.print(Text(f"{clock} {_line(name)} {stage}: {done:,} of {total:,}, {10 * tenth} %{more}"), soft_wrap=True)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from prefect.futures import PrefectFuture
 
 from aitest_lib.errors import AitestError
@@ -16,6 +17,7 @@ from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
 from aitest_tasks.components import components
+from aitest_tasks.flips import flips_job, generate_flips
 from aitest_tasks.generation import generate_cases, generation_job
 from aitest_tasks.preparing import check_predictions_backend
 from aitest_tasks.querying import plan_queries, query_model, shard_lost
@@ -36,7 +38,8 @@ def perturbation(spec: PropertySpec, run_uri: str, property_index: int) -> dict[
         return log_report(run, property_index, report, {}, started)
     cases = generate(run, spec.name, property_index)
     asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *cases])
-    return _score(run, spec.name, property_index, cases, asked, started)
+    flips = find_flips(run, spec.name, property_index, asked) if spec.smallest_flips else None
+    return _score(run, spec.name, property_index, cases, asked, started, flips)
 
 
 def group(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
@@ -44,7 +47,7 @@ def group(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, An
     run = open_run(run_uri)
     started = time.monotonic()
     asked = query(run, spec.name, [ref.to_dict() for ref in run.seeds])
-    return _score(run, spec.name, property_index, [], asked, started)
+    return _score(run, spec.name, property_index, [], asked, started, None)
 
 
 def generate(run: Run, name: str, index: int) -> list[dict[str, Any]]:
@@ -59,6 +62,28 @@ def generate(run: Run, name: str, index: int) -> list[dict[str, Any]]:
     futures = [generate_cases.submit(job, run.uri) for job in jobs]
     results = results_of(futures, lambda done: live.progress(name, "generate", done, len(jobs)))
     return made_again(run.store, results, lambda place: generate_cases.with_options(refresh_cache=True)(jobs[place], run.uri))
+
+
+def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[str, Any]:
+    """Asks the grid of single changes on borderline seeds, with what the budget leaves; adds its counts to `asked`."""
+    job = flips_job(run, index)
+    [ref] = made_again(
+        run.store,
+        [generate_flips(job, run.uri)],
+        lambda _: generate_flips.with_options(refresh_cache=True)(job, run.uri),
+    )
+    more = query(run, name, [ref])
+    union = np.unique(
+        np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(part["needed"])), "V16") for part in (asked, more)])
+    )
+    asked |= {
+        "needed": run.store.put(union.tobytes(), "digests", len(union)).to_dict(),
+        "planned": len(union),
+        "sent": asked["sent"] + more["sent"],
+        "errors": asked["errors"] + more["errors"],
+    }
+    asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"] - more["unpaid"], 0)
+    return {"job": job, "ref": ref}
 
 
 def query(run: Run, name: str, refs: list[dict[str, Any]], repeat: int = 0) -> dict[str, Any]:
@@ -122,10 +147,16 @@ def _outcome(future: PrefectFuture[Any]) -> Any:
 
 
 def _score(
-    run: Run, name: str, index: int, cases: list[dict[str, Any]], asked: dict[str, Any], started: float
+    run: Run,
+    name: str,
+    index: int,
+    cases: list[dict[str, Any]],
+    asked: dict[str, Any],
+    started: float,
+    flips: dict[str, Any] | None,
 ) -> dict[str, Any]:
     live.progress(name, "score", 0, max(len(cases), len(run.seeds)))
-    job = scoring_job(run, index, cases, asked["unpaid"])
+    job = scoring_job(run, index, cases, asked["unpaid"], flips)
     [scored] = made_again(
         run.store,
         [score_property(job, run.uri, index)],

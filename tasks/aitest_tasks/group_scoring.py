@@ -55,7 +55,7 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     )
     failing = outcome == FAILED
     figures += slice_figures(run, config, base, known, None)
-    return finish(run, config, job, figures, base, log, writer, sample, known, failing, table)
+    return finish(run, config, figures, base, log, writer, sample, known, failing, table=table)
 
 
 def _group_block(

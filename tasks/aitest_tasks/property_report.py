@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from aitest_lib.artifacts.codecs import TableWriter
 from aitest_lib.config.suite import PropertyConfig, Suite
 from aitest_lib.reports.explain import explain_property
-from aitest_lib.reports.report import Confusion, PropertyReport
-from aitest_lib.reports.slices import rank_slices
+from aitest_lib.reports.report import Confusion, FeatureFlip, PropertyReport, SliceFinding
+from aitest_lib.reports.slices import rank_slices, slice_order
 from aitest_lib.scorers.figures import Figure, judge_gates, status_of
 from aitest_lib.scorers.invariance import Tally
 from aitest_lib.stats.clusters import clustered_rate
@@ -27,7 +27,6 @@ MOST_SLICE_FIGURES = 40
 def finish(
     run: Run,
     config: PropertyConfig,
-    job: dict[str, Any],
     figures: list[Figure],
     base: Baseline,
     log: CaseLog,
@@ -36,6 +35,8 @@ def finish(
     counted: NDArray[np.bool_],
     failing: NDArray[np.bool_],
     table: Confusion | None = None,
+    flips: list[FeatureFlip] | None = None,
+    changes: list[SliceFinding] | None = None,
 ) -> dict[str, Any]:
     suite = run.suite.suite
     confidence = float(setting(suite, config, "confidence"))
@@ -54,8 +55,9 @@ def finish(
         skipped=dict(sorted(log.skipped.items())),
         metrics=[figure.metric(confidence) for figure in figures],
         gates=gates,
-        slices=rank_slices(base.columns, counted, failing, confidence),
+        slices=sorted([*(changes or []), *rank_slices(base.columns, counted, failing, confidence)], key=slice_order),
         confusion=table,
+        flips=flips or [],
         errors=dict(log.errors.most_common(10)),
         reason=f"{error_rate:.1%} of the cases ended in an error, more than max_error_rate {most:g}"
         if too_many

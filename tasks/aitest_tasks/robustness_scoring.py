@@ -12,6 +12,8 @@ from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import TableWriter, get_table
 from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.reports.explain import explain_case
+from aitest_lib.reports.report import FeatureFlip, SliceFinding
+from aitest_lib.reports.slices import rank_changes
 from aitest_lib.scorers.invariance import ERROR, FAILED, InvarianceScorer, Tally
 from aitest_lib.transforms.base import Transform
 from aitest_lib.types import ArtifactRef
@@ -19,6 +21,7 @@ from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, read_baseline
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, failing_rows, text_of, texts
 from aitest_tasks.components import components
+from aitest_tasks.flips import score_flips
 from aitest_tasks.generation import CASE_ID, DISTANCE, PARAMS, STATUS
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
@@ -37,6 +40,9 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     tallies = [Tally.empty(item.slice, len(base.places)) for item in made]
     sample = FailureSample(len(made))
     shards = len(run.seeds)
+    confidence = float(setting(run.suite.suite, config, "confidence"))
+    changed: dict[str, NDArray[np.bool_]] = {}
+    changes: list[SliceFinding] = []
     with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
         log = CaseLog(writer, config.property, base.columns)
         for number, ref in enumerate(job["cases"]):
@@ -46,13 +52,24 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
             )
             shown = sample.wanted(component, block.outcome)
             sample.cases += failing_rows(block, rows, shown)
+            for place, rank in enumerate(block.ranks):
+                for column in rows.changed(place):
+                    changed.setdefault(column, np.zeros(len(base.places), bool))[rank] = True
+            if shard == shards - 1:
+                tally = tallies[component]
+                changes += rank_changes(made[component].name, changed, tally.trials, tally.failures, confidence)
+                changed = {}
             log.add(block)
             live.progress(config.property, "score", number + 1, len(job["cases"]))
     figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None)
     failing = np.any([tally.failures for tally in tallies], axis=0)
     counted = np.any([tally.trials for tally in tallies], axis=0)
     figures += slice_figures(run, config, base, counted, tallies)
-    return finish(run, config, job, figures, base, log, writer, sample, counted, failing)
+    flips: list[FeatureFlip] = []
+    if job["flips"]:
+        flips, examples = score_flips(run, book, base, job["flips"]["job"], ArtifactRef.of(job["flips"]["ref"]))
+        sample.cases += examples
+    return finish(run, config, figures, base, log, writer, sample, counted, failing, flips=flips, changes=changes)
 
 
 def _score_shard(

@@ -6,6 +6,7 @@ from typing import Any
 
 from prefect import task
 
+from aitest_lib import __version__
 from aitest_lib.answers import book_digest
 from aitest_lib.canonical import digest
 from aitest_lib.properties.catalog import spec
@@ -23,13 +24,14 @@ from aitest_tasks.runs import Run, open_run
 SCORING_VERSION = 1
 
 
-def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int) -> dict[str, Any]:
+def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, flips: dict[str, Any] | None) -> dict[str, Any]:
     """Everything that a property's report depends on; the answers stand in it by their digest."""
     config = run.suite.suite.properties[index]
     books = [answer_book(run, repeat) for repeat in range(1 if run.prepared["deterministic"] else 1 + SELF_FLIP_REPEATS)]
-    refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases)]
+    refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases), *([ArtifactRef.of(flips["ref"])] if flips else [])]
     ids = [needed(run, ref)[0] for ref in refs]
     return {
+        "aitest": __version__,  # a release may word a sentence differently; scoring again costs no query
         "scoring": SCORING_VERSION,
         "scorer": InvarianceScorer().fingerprint(),
         "property": config.model_dump(mode="json"),
@@ -47,6 +49,7 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int) 
         "answers": [book_digest(book, book.find(part)) for book in books for part in ids],
         "errors": digest(run_errors(run)),
         "unpaid": unpaid,
+        "flips": flips,
         "self_flip_rate": run.prepared["self_flip_rate"],
     }
 

@@ -148,11 +148,20 @@ def test_the_dry_run_says_from_where_each_gate_passes() -> None:
 
 def test_progress_without_a_terminal_is_a_line_per_tenth() -> None:
     out = console()
-    with ProgressView(out) as view, ThreadPoolExecutor(8) as pool:
+    with ProgressView(out, every_s=0) as view, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: view.update("tabular.robustness", "query", i, 1000, "2 retries"), range(1001)))
     lines = text(out).splitlines()
     assert 1 <= len(lines) <= 11
     assert lines[-1].endswith("tabular.robustness query: 1,000 of 1,000, 100 % (2 retries)")
+
+
+def test_progress_without_a_terminal_is_calm() -> None:
+    out = console()
+    with ProgressView(out) as view:
+        for i in range(1001):
+            view.update("tabular.robustness", "query", i, 1000)
+        view.update("tabular.robustness", "done", 1, 1, "failed")
+    assert [line.partition(" ")[2] for line in text(out).splitlines()] == ["tabular.robustness done: failed"]
 
 
 def test_progress_on_a_terminal_is_a_bar_per_property() -> None:

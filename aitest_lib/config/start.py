@@ -1,0 +1,322 @@
+"""Files to start from: a card and a suite as YAML text, with every guess marked as one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from aitest_lib.config.curl import CurlRequest, parse_curl
+from aitest_lib.data.schema import Column, Profile
+from aitest_lib.errors import InputError
+from aitest_lib.properties.base import PropertySpec
+from aitest_lib.types import Scalar
+
+__all__ = [
+    "CurlRequest",
+    "guess_classes",
+    "guess_protected",
+    "guess_type",
+    "parse_curl",
+    "slug",
+    "starting_card",
+    "starting_suite",
+]
+
+MOST_CLASSES = 20  # whole numbers with more different values than this are a quantity, not classes
+MOST_SHOWN = 8  # categories named in a comment
+PROTECTED = {
+    *("sex", "gender", "race", "ethnicity", "ethnic", "age", "nationality", "religion", "marital", "disability", "disabled"),
+    *("birthdate", "dob", "pregnant", "pregnancy", "orientation", "citizenship"),
+}
+# Pairs of keys under which a table travels as names and rows.
+_TABLES = (("fields", "values"), ("columns", "data"), ("names", "ndarray"))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the body of a request says about a model: template, columns, where the answers probably stand."""
+
+    request: str
+    columns: tuple[str, ...] | None
+    labels: str
+    scores: str | None = None
+    single: bool = False
+
+
+def guess_type(label: pd.Series) -> str:
+    """`tabular-classifier` for text, truth values and whole numbers with at most 20 different values, else a regressor."""
+    present = label.dropna()
+    if pd.api.types.is_bool_dtype(present) or not pd.api.types.is_numeric_dtype(present):
+        return "tabular-classifier"
+    few_whole = bool((present % 1 == 0).all()) and present.nunique() <= MOST_CLASSES
+    return "tabular-classifier" if few_whole else "tabular-regressor"
+
+
+def guess_classes(label: pd.Series) -> list[Scalar]:
+    """The classes seen in the label column, sorted; whole numbers as integers."""
+    values = label.dropna().unique().tolist()
+    return sorted((_class(value) for value in values), key=lambda value: (str(type(value)), value))
+
+
+def guess_protected(columns: Iterable[str]) -> list[str]:
+    """Columns whose name has a word such as sex, race, age or religion in it."""
+    return [name for name in columns if PROTECTED & set(_name_words(name))]
+
+
+def slug(text: str) -> str:
+    """`text` as a name that cards and suites accept: letters, digits, `_`, `-` and `.`."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-._") or "model"
+
+
+def starting_card(
+    name: str, model_type: str, columns: Sequence[str], classes: Sequence[Scalar] | None, curl: CurlRequest | None
+) -> str:
+    """A card to start from: an endpoint with a JSON body, as the curl command asks it, or as many servers take it.
+
+    `columns` are those of the data without the label. A body without rows in a known form is an `InputError`.
+    """
+    shape = _shape(curl.body, set(columns)) if curl and curl.body is not None else _usual_shape()
+    sent, remark = _sent_columns(shape, columns)
+    url = curl.url if curl else "http://127.0.0.1:8080/predict"
+    lines = [
+        "# A card to start from: check every line marked as a guess.",
+        f"name: {_inline(slug(name))}",
+        '# revision: "1"            # name what is deployed, and answers are reused between runs',
+        f"type: {model_type}  # a guess from the label column",
+    ]
+    if classes and model_type == "tabular-classifier":
+        lines.append(f"classes: {_flow(classes)}  # seen in the label column, sorted; scores follow this order")
+    lines += ["inputs:", f"  columns: {_flow(sent)}  # {remark}"]
+    lines += ["endpoint:", *(f"  # {_comment(note)}" for note in (curl.notes if curl else ()))]
+    lines.append(f"  url: {_inline(url)}{'' if curl else '  # a guess: the address of your model'}")
+    lines.append(f"  method: {curl.method if curl else 'POST'}")
+    if curl and curl.auth:
+        lines.append("  auth: {" + ", ".join(f"{key}: {_inline(value)}" for key, value in curl.auth.items()) + "}")
+    if curl and curl.headers:
+        lines += ["  headers:", *(f"    {_inline(key)}: {_inline(value)}" for key, value in curl.headers.items())]
+    lines += ["  body: json", f"  request: {_quoted(shape.request)}", "  response:", "    kind: json"]
+    lines.append(f"    labels: {_quoted(shape.labels)}  # a guess (JMESPath): one answer for each row, in their order")
+    if shape.scores and model_type == "tabular-classifier":
+        lines.append(f"    # scores: {_quoted(shape.scores)}  # a guess: uncomment if the model answers probabilities")
+    size = "1  # the request carries one row" if shape.single else "256  # rows in one request"
+    lines.append(f"  batch_size: {size}")
+    return "\n".join(lines) + "\n"
+
+
+def starting_suite(
+    name: str,
+    card_file: str,
+    data_file: str,
+    label: str | None,
+    profile: Profile,
+    protected: Sequence[str],
+    properties: Sequence[PropertySpec],
+    classes: Sequence[Scalar] | None = None,
+) -> str:
+    """A suite to start from: the inferred schema, the guessed protected columns as a comment, the default gates."""
+    lines = [
+        "# A suite to start from: check every line marked as a guess.",
+        f"suite: {_inline(slug(name))}",
+        "random_seed: 1",
+        f"model: {{card: {_inline(card_file)}}}",
+        "data:",
+        f"  test: {_inline(data_file)}",
+        "  # train: train.parquet    # distributions are taken from it, if there is one",
+    ]
+    if label is not None:
+        lines.append(f"  label: {_inline(label)}")
+    if classes:
+        lines.append(f"  # favorable: {_inline(classes[-1])}  # a guess: the answer that people want")
+    if protected:
+        lines += ["  # protected:  # a guess from the column names: uncomment what is protected in your case"]
+        lines += [f"  #   {_inline(column)}: {{}}" for column in protected]
+    schema = [_schema_line(column) for column in profile.columns]
+    empty = all(line.lstrip().startswith("#") for line in schema)
+    lines += [f"  schema:{' {}' if empty else ''}  # inferred from the data; change what is wrong", *schema]
+    lines.append("properties:")
+    for spec in properties:
+        lines += _property_lines(spec)
+    return "\n".join(lines) + "\n"
+
+
+def _property_lines(spec: PropertySpec) -> list[str]:
+    lines = [f"  - property: {spec.name}  # {spec.summary}"]
+    if spec.default_transforms:
+        lines.append("    transforms:")
+        lines += [f"      - {_mapping(dict(item))}" for item in spec.default_transforms]
+    if spec.default_gates:
+        lines.append("    gates:  # the usual bounds, not yours: set what your use needs")
+        lines += [f"      {metric}: {_mapping(dict(gate))}" for metric, gate in spec.default_gates.items()]
+    return lines
+
+
+def _schema_line(column: Column) -> str:
+    name = _inline(column.name)
+    if column.numeric and column.min is not None and column.max is not None:
+        gaps = ", may be missing" if column.missing else ""
+        return f"    {name}: {{min: {_number(column.min)}, max: {_number(column.max)}}}  # {column.kind}{gaps}"
+    shown = ", ".join(_inline(value) for value in column.values[:MOST_SHOWN])
+    more = f", … ({len(column.values)} in all)" if len(column.values) > MOST_SHOWN else ""
+    return f"    # {name}: {column.kind}{f' of {shown}{more}' if shown else ''}{', may be missing' if column.missing else ''}"
+
+
+def _sent_columns(shape: Shape, columns: Sequence[str]) -> tuple[list[str], str]:
+    if shape.columns is None:
+        return list(columns), "a guess: all columns of the data, in its order"
+    unknown = [name for name in shape.columns if name not in columns]
+    if not unknown:
+        return list(shape.columns), "as in the curl command"
+    strange = ", ".join(_inline(name) for name in unknown[:MOST_SHOWN])
+    return list(columns), f"a guess: all columns of the data; the curl command names others, which it lacks: {strange}"
+
+
+def _usual_shape() -> Shape:
+    return Shape(request='{"instances": {{ records|tojson }}}', columns=None, labels="predictions")
+
+
+def _shape(body: Any, columns: set[str]) -> Shape:
+    """The template and the likely place of the answers for a JSON body that carries rows."""
+    template, found = _template(body, columns, root=True)
+    if found is None:
+        raise InputError(
+            "got a JSON body without rows in a known form, expected a list of objects, a list of lists, "
+            "columns with rows, or one flat object; write the card's endpoint.request by hand"
+        )
+    kind, names, marks = found
+    text = json.dumps(template, ensure_ascii=False)
+    # In JSON text these pairs occur only inside strings, where jinja2 would take them for its own.
+    text = re.sub(r"\{(?=[{%#])", r"\\u007b", text)
+    for mark, expression in marks.items():
+        text = text.replace(json.dumps(mark), f"{{{{ {expression} }}}}")
+    labels, scores = _answers(body, kind)
+    return Shape(text, names, labels, scores, single=kind in ("record", "vector"))
+
+
+_Found = tuple[str, tuple[str, ...] | None, dict[str, str]]  # kind, column names, marks → jinja2 expressions
+
+
+def _template(value: Any, columns: set[str], root: bool = False) -> tuple[Any, _Found | None]:
+    """`value` with its rows replaced by marks; the first rows found count."""
+    if isinstance(value, list):
+        return _list_template(value, columns)
+    if not isinstance(value, dict):
+        return value, None
+    for names, rows in _TABLES:
+        if _is_names(value.get(names)) and _is_rows(value.get(rows)):
+            kept = {key: item for key, item in value.items() if key != "index"}  # it would count other rows
+            marks = {_mark("fields"): "fields|tojson", _mark("rows"): "rows|tojson"}
+            return kept | {names: _mark("fields"), rows: _mark("rows")}, (rows, tuple(value[names]), marks)
+    if {"name", "shape", "datatype", "data"} <= set(value):  # one tensor of the Open Inference Protocol (KServe v2)
+        marks = {_mark("n"): "n", _mark("width"): "fields|length", _mark("flat"): "flat|tojson"}
+        return value | {"shape": [_mark("n"), _mark("width")], "data": _mark("flat")}, ("tensor", None, marks)
+    if _is_record(value) and (root or columns & set(value)):
+        return _mark("records"), ("record", tuple(value), {_mark("records"): "records[0]|tojson"})
+    result, found = {}, None
+    for key, item in value.items():
+        result[key], here = (item, None) if found else _template(item, columns)
+        found = found or here
+    return result, found
+
+
+def _list_template(value: list[Any], columns: set[str]) -> tuple[Any, _Found | None]:
+    if _is_records(value):
+        return _mark("records"), ("records", tuple(value[0]), {_mark("records"): "records|tojson"})
+    if _is_rows(value):
+        return _mark("rows"), ("rows", None, {_mark("rows"): "rows|tojson"})
+    if len(value) > 1 and len(value) == len(columns) and all(_is_cell(item) for item in value):
+        return _mark("flat"), ("vector", None, {_mark("flat"): "flat|tojson"})
+    made = [_template(item, columns) for item in value]
+    if len(made) == 1:
+        return [made[0][0]], made[0][1]
+    return value, None
+
+
+def _answers(body: Any, kind: str) -> tuple[str, str | None]:
+    """Where servers that take such a body put their answers: labels and scores as JMESPath."""
+    top = set(body) if isinstance(body, dict) else set()
+    if kind == "values":
+        return "predictions[0].values[*][0]", "predictions[0].values[*][1]"
+    if kind == "tensor":
+        return "outputs[0].data", None
+    if kind == "ndarray":
+        return "data.ndarray", None
+    if kind in ("record", "vector"):
+        return "prediction", "probability"
+    if top & {"instances", "inputs", "data", "dataframe_split", "dataframe_records"}:
+        return "predictions", None
+    return "@", None
+
+
+def _mark(name: str) -> str:
+    return f"\x00{name}\x00"
+
+
+def _is_cell(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float, bool))
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(_is_cell(item) for item in value.values())
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(_is_record(item) for item in value)
+
+
+def _is_rows(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(row, list) and row and all(_is_cell(item) for item in row) for row in value)
+    )
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _class(value: Any) -> Scalar:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _name_words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower())
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _inline(value: Any) -> str:
+    """A scalar as YAML on one line, safe inside `{…}` and `[…]`."""
+    if isinstance(value, str) and not value.isprintable():
+        return _quoted(value)
+    return yaml.safe_dump([value], default_flow_style=True, width=float("inf"), allow_unicode=True).strip()[1:-1]
+
+
+def _quoted(value: str) -> str:
+    """Text in quotes on one line."""
+    return yaml.safe_dump(
+        value, default_style="'" if value.isprintable() else '"', width=float("inf"), allow_unicode=True
+    ).strip()
+
+
+def _flow(values: Iterable[Any]) -> str:
+    return "[" + ", ".join(_inline(value) for value in values) + "]"
+
+
+def _mapping(values: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{key}: {_inline(value)}" for key, value in values.items()) + "}"
+
+
+def _comment(text: str) -> str:
+    """`text` on one line and without characters that YAML forbids even in a comment."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
