@@ -76,8 +76,10 @@ def digest(value: Any) -> str:
 
 
 def array_digest(array: np.ndarray[Any, Any]) -> str:
-    """BLAKE2b-128 over dtype (little-endian), shape and C-order bytes of a decoded array."""
-    plain = np.ascontiguousarray(array)
+    """BLAKE2b-128 over dtype (little-endian), shape and C-order bytes of a decoded array; object arrays have no bytes."""
+    if array.dtype.hasobject:
+        raise TypeError("got an array of Python objects, expected numbers, booleans or fixed-width text")
+    plain = np.asarray(array, order="C")  # not ascontiguousarray, which makes a row of a single number
     little = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
     head = canonical_json([little.dtype.str, list(little.shape)]).encode()
     return digest_bytes(head + b"\n" + little.tobytes())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -54,15 +56,23 @@ class TableWriter:
 
     def write(self, table: pa.Table) -> None:
         """Appends one row group."""
-        try:
+        with self._writing():
             self._writer.write_table(table.cast(self._schema))
-        except OSError as error:
-            raise StoreError(f"cannot write {self._file}: {error}; check the disk of the store {self._store.url}") from error
         self._rows += table.num_rows
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._writer.close()
-        if error is None:
-            self.ref = self._store.put_file(self._file, "parquet", self._rows)
-        else:
+        if error is not None:
+            with suppress(OSError):  # the footer of a file that is thrown away
+                self._writer.close()
             self._file.unlink(missing_ok=True)
+            return
+        with self._writing():
+            self._writer.close()
+        self.ref = self._store.put_file(self._file, "parquet", self._rows)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"cannot write {self._file}: {error}; check the disk of the store {self._store.url}") from error

@@ -9,13 +9,13 @@ Nothing but JSON and data formats is read back; no pickle anywhere.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -32,7 +32,8 @@ class Store:
 
     def __init__(self, url: str) -> None:
         try:
-            self.fs, root = fsspec.core.url_to_fs(url)
+            # A cached listing would hide what another worker has written since.
+            self.fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
         except ImportError as error:
             raise InputError(
                 f"store {url}: {error}; install the extra that brings it, e.g. pip install 'aitest[s3]'"
@@ -58,13 +59,12 @@ class Store:
         def replace() -> None:
             target = Path(self.root, path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=target.parent, prefix=".tmp-")
+            fresh = _fresh_file(target.parent)
             try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                Path(name).replace(target)
+                fresh.write_bytes(data)
+                fresh.replace(target)
             except BaseException:
-                Path(name).unlink(missing_ok=True)
+                fresh.unlink(missing_ok=True)
                 raise
 
         self._guard("write", path, replace)
@@ -177,13 +177,9 @@ class Store:
         """A new empty file to write a large artifact into, on the store's own disk where that is local."""
 
         def make() -> Path:
-            folder = None
-            if self.local:
-                folder = Path(self.root, "scratch")
-                folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder, prefix=".tmp-")
-            os.close(handle)
-            return Path(name)
+            folder = Path(self.root, "scratch") if self.local else Path(tempfile.gettempdir())
+            folder.mkdir(parents=True, exist_ok=True)
+            return _fresh_file(folder)
 
         return self._guard("write", "scratch", make)
 
@@ -208,6 +204,20 @@ class Store:
             raise StoreError(
                 f"cannot {verb} {self.url_of(path)}: {reason}; check the store {self.url} (AITEST_STORE)"
             ) from error
+        except Exception as error:
+            if self.local:
+                raise
+            # Clients of object stores have their own errors for a wrong address or missing credentials.
+            raise StoreError(
+                f"cannot {verb} {self.url_of(path)}: {error}; check the store {self.url} (AITEST_STORE) and its credentials"
+            ) from error
+
+
+def _fresh_file(folder: Path) -> Path:
+    """A new empty file with the permissions that the user's other files get (mkstemp's would shut out other workers)."""
+    file = folder / f".tmp-{uuid4().hex}"
+    file.touch(exist_ok=False)
+    return file
 
 
 def _object_path(name: str, codec: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -44,7 +44,7 @@ class PropertyConfig(StrictModel):
 
     property: str
     transforms: list[dict[str, Any]] | None = Field(default=None, min_length=1)
-    gates: dict[str, Gate | list[Gate]] = Field(default_factory=dict)
+    gates: dict[str, Gate | Annotated[list[Gate], Field(min_length=1)]] = Field(default_factory=dict)
     tolerance: float | None = Field(default=None, gt=0, description="regressors: how far an answer may move and still pass")
     seed_tolerance: float | None = Field(default=None, gt=0, description="regressors: error up to which a seed counts as right")
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
@@ -209,9 +209,15 @@ def _sweep(cls: type[Component], given: dict[str, Any], document: Document, wher
         except InputError as error:
             lines = [line.partition(": ") for line in str(error).splitlines()]
             raise InputError(
-                "\n".join(document.message((*where, key), f"{text} ({cls.name})") for key, _, text in lines)
+                "\n".join(document.message((*where, *_steps(path)), f"{text} ({cls.name})") for path, _, text in lines)
             ) from error
         made = cls(**parameters.model_dump())
         if isinstance(made, Transform):
             result.append(made)
     return result
+
+
+def _steps(path: str) -> Location:
+    """`columns[0]` as ("columns", 0)."""
+    name, *places = path.replace("]", "").split("[")
+    return (name, *(int(place) if place.isdigit() else place for place in places))

@@ -48,8 +48,9 @@ class Rule:
         result = np.zeros(len(frame), bool)
         present = frame.loc[~missing] if missing.any() else frame
         try:
-            value = _evaluate(self.tree, present)
-        except TypeError as error:
+            with np.errstate(all="ignore"):  # a division by zero compares as infinity or NaN
+                value = _evaluate(self.tree, present)
+        except (TypeError, ArithmeticError) as error:
             raise InputError(f"rule {self.text!r}: {error}; compare numbers with numbers and text with text") from error
         result[~missing] = np.broadcast_to(np.asarray(value, dtype=bool), len(present))
         return np.asarray(result | missing)
@@ -57,12 +58,14 @@ class Rule:
 
 def parse_rule(text: str, columns: list[str] | None) -> Rule:
     """Checks a rule's syntax and column names (None: any); `InputError` says what is not allowed."""
+    used: set[str] = set()
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = ast.parse(text.strip(), mode="eval").body
+        _check(tree, text, columns, used)
     except SyntaxError as error:
         raise InputError(f"rule {text!r}: not an expression ({error.msg}); write e.g. age >= 17 and sex == 'Male'") from error
-    used: set[str] = set()
-    _check(tree, text, columns, used)
+    except (ValueError, RecursionError, MemoryError) as error:  # null characters; nesting without end
+        raise InputError(f"rule {text[:60]!r}: not an expression ({error}); write e.g. age >= 17 and sex == 'Male'") from error
     return Rule(text, frozenset(used), tree)
 
 
@@ -85,13 +88,15 @@ def _check(node: ast.expr, text: str, columns: list[str] | None, used: set[str])
             children = [left, right]
         case ast.Compare(left=left, ops=ops, comparators=comparators) if len(ops) == 1:
             if isinstance(ops[0], ast.In | ast.NotIn):
-                if not isinstance(comparators[0], ast.List | ast.Tuple | ast.Set):
+                if not isinstance(comparators[0], ast.List | ast.Tuple | ast.Set) or not all(map(_fixed, comparators[0].elts)):
                     raise InputError(f"rule {text!r}: `in` needs a list of constants, e.g. race in ['White', 'Black']")
                 children = [left, *comparators[0].elts]
             elif type(ops[0]) in _COMPARE:
                 children = [left, comparators[0]]
             else:
                 raise InputError(f"rule {text!r}: got the comparison {type(ops[0]).__name__}, expected == != < <= > >= in")
+        case ast.Compare():
+            raise InputError(f"rule {text!r}: {ast.unparse(node)!r} compares twice; write e.g. 17 <= age and age <= 90")
         case _:
             raise InputError(
                 f"rule {text!r}: {ast.unparse(node)!r} is not allowed; use columns, constants, comparisons, "
@@ -129,9 +134,9 @@ def _evaluate(node: ast.expr, frame: pd.DataFrame) -> Any:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return ~np.asarray(_evaluate(operand, frame), dtype=bool)
         case ast.UnaryOp(operand=operand):
-            return -_evaluate(operand, frame)
+            return -_number(_evaluate(operand, frame))
         case ast.BinOp(left=left, op=op, right=right):
-            return _ARITHMETIC[type(op)](_evaluate(left, frame), _evaluate(right, frame))
+            return _ARITHMETIC[type(op)](_number(_evaluate(left, frame)), _number(_evaluate(right, frame)))
         case ast.Compare(
             left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.List() | ast.Tuple() | ast.Set() as group]
         ):
@@ -140,3 +145,15 @@ def _evaluate(node: ast.expr, frame: pd.DataFrame) -> Any:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return _COMPARE[type(op)](_evaluate(left, frame), _evaluate(right, frame))
     raise InputError(f"rule: {ast.unparse(node)!r} is not allowed")
+
+
+def _fixed(node: ast.expr) -> bool:
+    """Is it a constant, or a negative number."""
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
+
+
+def _number(value: Any) -> Any:
+    """`value`, if one can calculate with it: repeated text would fill the memory."""
+    if np.asarray(value).dtype.kind not in "iuf":
+        raise TypeError("got text, dates or true/false in a calculation, expected numbers")
+    return value

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from aitest_lib.config.loading import StrictModel
 from aitest_lib.data.rules import parse_rule
-from aitest_lib.data.table import TableSource
+from aitest_lib.data.table import TableSource, frame_cells, json_cells
 from aitest_lib.errors import InputError, unknown
 
 Kind = Literal["integer", "number", "boolean", "category", "text", "datetime"]
@@ -95,7 +96,7 @@ class Profile:
     def __getitem__(self, name: str) -> Column:
         return self.by_name[name]
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, Column]:
         """Columns by name."""
         return {column.name: column for column in self.columns}
@@ -140,9 +141,11 @@ def build_profile(
     missing values from both, since a seed of the test data must satisfy the schema that its cases are held to.
     """
     names = [name for name in test.schema.names if name not in skip]
-    for name in overrides:
+    for name, override in overrides.items():
         if name not in test.schema.names:
             raise InputError(f"data.schema: {unknown('column', name, test.schema.names)}")
+        if name in skip and override.private:
+            raise InputError(f"data.schema.{name}.private: the label stands in every report; remove private or the label")
     columns = []
     for name in names:
         reference = train if train is not None and name in train.schema.names else test
@@ -182,7 +185,8 @@ def invalid_reasons(frame: pd.DataFrame, profile: Profile) -> NDArray[np.object_
             if column.max is not None:
                 mark(number > column.max, f"{column.name} is above {column.max:g}")
         elif column.allowed is not None:
-            mark(~missing & ~values.isin(column.allowed).to_numpy(), f"{column.name} is no known category")
+            known = pd.Series(frame_cells(values), dtype=object).isin(column.allowed).to_numpy()
+            mark(~missing & ~known, f"{column.name} is no known category")
     for group in profile.tied:
         if group.one_hot and all(name in frame for name in group.columns):
             total = frame[list(group.columns)].astype(float).sum(axis=1).to_numpy()
@@ -197,17 +201,18 @@ def invalid_reasons(frame: pd.DataFrame, profile: Profile) -> NDArray[np.object_
 def slice_labels(values: pa.ChunkedArray, column: Column) -> list[str]:
     """The slice each value falls in: the category, or the quartile range for numbers and dates."""
     if column.numeric and len(column.quartiles) == 3:
-        edges = column.quartiles
-        names = [
-            f"<= {edges[0]:g}",
-            f"{edges[0]:g} .. {edges[1]:g}",
-            f"{edges[1]:g} .. {edges[2]:g}",
-            f"> {edges[2]:g}",
-        ]
+        low, middle, high = _distinct_texts(column.quartiles)
+        names = [f"<= {low}", f"{low} .. {middle}", f"{middle} .. {high}", f"> {high}"]
         number = values.cast(pa.float64()).to_numpy()
-        place = np.searchsorted(np.array(edges), number, side="left")
+        place = np.searchsorted(np.array(column.quartiles), number, side="left")
         return ["missing" if np.isnan(x) else names[i] for x, i in zip(number, place, strict=True)]
     return ["missing" if value is None else str(value) for value in values.to_pylist()]
+
+
+def _distinct_texts(edges: tuple[float, ...]) -> list[str]:
+    """Distinct numbers with 6 digits, or as many as it takes to tell them apart."""
+    texts = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
+    return next(text for text in texts if len(set(text)) == len(edges))
 
 
 def sliceable(column: Column) -> bool:
@@ -225,6 +230,8 @@ def _column(source: TableSource, name: str) -> pa.ChunkedArray:
 
 def _infer(name: str, values: pa.ChunkedArray, others: pa.ChunkedArray, override: ColumnOverride) -> Column:
     kind = override.type or _kind(values)
+    if override.type is None and kind == "integer" and _kind(others) == "number":
+        kind = "number"
     both = [values] if others is values else [values, others]
     missing = any(part.null_count for part in both) if override.missing is None else override.missing
     common: dict[str, Any] = {
@@ -238,10 +245,12 @@ def _infer(name: str, values: pa.ChunkedArray, others: pa.ChunkedArray, override
     if override.private:
         return Column(**common)  # nothing of its content may leave: no range, no category
     if kind in ("integer", "number"):
-        if not _is_number(values.type):
-            raise InputError(
-                f"data.schema.{name}.type: got text in the data, expected numbers for type {kind}; clean it or drop the type"
-            )
+        for part in both:
+            if not _is_number(part.type):
+                raise InputError(
+                    f"data.schema.{name}.type: got {part.type} in the data, expected numbers for type {kind}; "
+                    "clean the column (also that of the training data) or change its type"
+                )
         number = np.sort(values.drop_null().cast(pa.float64()).to_numpy())
         ends = [np.sort(part.drop_null().cast(pa.float64()).to_numpy()) for part in both]
         ends = [part for part in ends if len(part)]
@@ -250,13 +259,13 @@ def _infer(name: str, values: pa.ChunkedArray, others: pa.ChunkedArray, override
             **common,
             min=override.min if override.min is not None else min((float(part[0]) for part in ends), default=None),
             max=override.max if override.max is not None else max((float(part[-1]) for part in ends), default=None),
-            sd=_round(float(np.std(number))) if len(number) else 0.0,  # sorted first: the same sum for every row order
+            sd=_spread(number),
             quartiles=quartiles,
         )
     if kind == "datetime":
         return Column(**common)
-    counted = Counter(values.drop_null().to_pylist())
-    allowed = set(counted).union(*(part.drop_null().unique().to_pylist() for part in both))
+    counted = Counter(json_cells(values.drop_null()))
+    allowed = set(counted).union(*(json_cells(part.drop_null().unique()) for part in both))
     if override.categories is not None:
         allowed = set(override.categories)
         counted = Counter({value: count for value, count in counted.items() if value in allowed})
@@ -292,8 +301,12 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.{SIGNIFICANT}g}")
+def _spread(number: NDArray[np.float64]) -> float:
+    """Standard deviation of sorted numbers, which makes it the same sum for every row order."""
+    if not len(number) or number[0] == number[-1]:
+        return 0.0  # rounding would leave a constant column a deviation of about 1e-17
+    scale = max(abs(number[0]), abs(number[-1]))  # squares of the largest doubles are no doubles
+    return float(f"{np.std(number / scale) * scale:.{SIGNIFICANT}g}")
 
 
 def _tied_groups(overrides: dict[str, ColumnOverride], columns: dict[str, Column]) -> list[tuple[tuple[str, ...], bool]]:
@@ -314,6 +327,10 @@ def _tied_groups(overrides: dict[str, ColumnOverride], columns: dict[str, Column
                 raise InputError(f"data.schema.{name}.tied: {unknown('column', other, columns)}")
             parent[root(name)] = root(other)
         if override.one_hot is not None:
+            if columns[name].kind not in ("integer", "number", "boolean"):
+                raise InputError(
+                    f"data.schema.{name}.one_hot: got a column of kind {columns[name].kind}, expected 0 and 1 or true and false"
+                )
             one_hot.setdefault(override.one_hot, []).append(name)
     groups: dict[str, list[str]] = {}
     for name in columns:
@@ -330,7 +347,7 @@ def _count_group(source: TableSource, names: tuple[str, ...], one_hot: bool, col
         return Tied(columns=names, values=(), counts=(), one_hot=one_hot)  # never changed, so nothing is kept of it
     counted: Counter[tuple[Any, ...]] = Counter()
     for batch in source.batches(list(names)):
-        counted.update(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+        counted.update(zip(*(json_cells(batch.column(name)) for name in names), strict=True))
     common = sorted(counted, key=lambda row: (-counted[row], str(row)))[:MAX_COMBINATIONS]
     ordered = sorted(common, key=str)
     return Tied(columns=names, values=tuple(ordered), counts=tuple(counted[row] for row in ordered), one_hot=one_hot)

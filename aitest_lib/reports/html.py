@@ -17,6 +17,7 @@ from aitest_lib.reports.report import Confusion, FailingCase, GateResult, Metric
 MAX_CASES = 200  # failing cases shown per property
 MAX_BYTES = 5_000_000
 MAX_ROWS = 60  # rows of one table of metrics, slices or gates
+MAX_SLICES = 15
 MAX_CELLS = 32  # columns shown of one failing case, changed ones first
 MAX_CLASSES = 20  # size of a confusion matrix that is still shown as a matrix
 _COUNTED = ("passed", "failed", "skipped", "error")
@@ -165,7 +166,7 @@ def _curves(prop: PropertyReport) -> list[tuple[str, Markup]]:
 
 def _slices(slices: list[SliceFinding]) -> dict[str, Any]:
     ranked = sorted(slices, key=lambda s: (not s.flagged, -s.difference))
-    shown = ranked[:MAX_ROWS]
+    shown = ranked[:MAX_SLICES]
     low, high = plots.span([v for s in shown for v in (s.low, s.high, 0.0)])
     rows = []
     for s in shown:

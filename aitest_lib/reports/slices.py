@@ -43,7 +43,9 @@ def rank_slices(
         bad = np.bincount(column.codes[counted & failing], minlength=len(column.names))
         for name, n, k in zip(column.names, seeds.tolist(), bad.tolist(), strict=True):
             if n >= MIN_SEEDS and total - n >= MIN_SEEDS:
-                rows.append((column.name, name, n, k, float(hypergeom.sf(k - 1, total, total_failing, n))))
+                # A sum of probabilities, which rounding can push past 1.
+                p = min(float(hypergeom.sf(k - 1, total, total_failing, n)), 1.0)
+                rows.append((column.name, name, n, k, p))
     if not rows:
         return []
     q_values = benjamini_hochberg(np.array([row[4] for row in rows]))

@@ -91,13 +91,21 @@ def _judged_by(metric: str, gate: Gate, figures: Sequence[Figure]) -> list[Figur
         components = [figure for figure in named if figure.component]
         found = components or [figure for figure in named if not figure.slice] or named
     else:
-        wanted = {key: str(value) for key, value in gate.slice.items()}
-        texts = [({key: str(value) for key, value in figure.slice.items()}, figure) for figure in named]
-        found = [figure for text, figure in texts if text == wanted]
-        if not found and wanted:
-            found = [figure for text, figure in texts if wanted.items() <= text.items()]
+        wanted = gate.slice
+        within = [one for one in named if all(key in one.slice and _same(one.slice[key], wanted[key]) for key in wanted)]
+        exact = [figure for figure in within if len(figure.slice) == len(wanted)]
+        found = exact or (within if wanted else [])
     if found:
         return found
     shown = ", ".join(str(figure.slice) for figure in named[:4]) or "none"
     reason = f"there is no such figure in this run; {metric} stands for the slices {shown}"
     return [Figure(name=metric, slice=gate.slice or {}, estimate=undefined(reason))]
+
+
+def _same(shown: Any, wanted: Any) -> bool:
+    """Is it the value that the gate names: 1 and 1.0 are, and the number 1 is the category "1"."""
+    return str(shown) == str(wanted) or (_is_number(shown) and _is_number(wanted) and shown == wanted)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

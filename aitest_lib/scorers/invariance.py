@@ -8,7 +8,7 @@ breaks its fragile seeds raises the first and lowers the second.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,95 +106,91 @@ class InvarianceScorer(Component):
     def figures(self, tallies: Sequence[Tally], self_flips: NDArray[np.float64] | None, labelled: bool) -> list[Figure]:
         """Per component and pooled (`slice` empty). `self_flips` (seeds,): the share of repeats in which the model
         changed its own answer on the untouched seed; None for a deterministic model."""
-        figures: list[Figure] = []
-        for tally in tallies:
-            figures += self._component(tally, self_flips, labelled)
+        figures = [figure for tally in tallies for figure in self._over([tally], tally.slice, self_flips, labelled)]
         if len(tallies) > 1:
-            figures += self._pooled(tallies, labelled)
-        elif tallies:
-            figures += [Figure(name=one.name, estimate=one.estimate, higher_is_better=one.higher_is_better) for one in figures]
-        return figures
+            return figures + self._over(tallies, {}, self_flips, labelled)
+        return figures + [replace(figure, slice={}, component=False) for figure in figures]
 
-    def _component(self, tally: Tally, self_flips: NDArray[np.float64] | None, labelled: bool) -> list[Figure]:
-        trials, effective = tally.trials, tally.effective
-        kept = tally.same[trials]
-        worse = int(tally.error.sum())
-        judged = note = None
-        if self_flips is not None:
-            excess = (~kept).astype(float) - self_flips[trials]
-            judged = self._one_minus(excess)
-            note = f"the model's own flip rate of {self_flips[trials].mean() if trials.any() else 0:.3f} is taken off"
-        figures = [
-            Figure(
-                name="pass_rate",
-                slice=tally.slice,
-                estimate=self._rate(int(kept.sum()), len(kept)),
-                pessimistic=wilson(int(kept.sum()), len(kept) + worse) if worse else None,
-                judged=judged,
-                note=note,
-                component=True,
-            )
-        ]
-        if not labelled:
-            return figures
-        right, robust = tally.right_case[effective], (tally.right_seed & tally.right_case)[effective]
-        lost = (tally.right_seed & ~tally.right_case)[effective]
-        n = len(right)
-        drop = self._rate(int(lost.sum()), n)
-        for name, hits, better in (("accuracy", right, True), ("robust_accuracy", robust, True)):
-            figures.append(
-                Figure(
-                    name=name,
-                    slice=tally.slice,
-                    estimate=self._rate(int(hits.sum()), n),
-                    pessimistic=wilson(int(hits.sum()), n + worse) if worse else None,
-                    higher_is_better=better,
-                    component=True,
-                )
-            )
-        figures.append(
-            Figure(
-                name="robust_accuracy_drop",
-                slice=tally.slice,
-                estimate=drop,
-                pessimistic=wilson(int(lost.sum()) + worse, n + worse) if worse else None,
-                judged=None
-                if self_flips is None
-                else self._excess(lost.astype(float) - (self_flips * tally.right_seed)[effective]),
-                note=note,
-                higher_is_better=False,
-                component=True,
-            )
-        )
-        return figures
-
-    def _pooled(self, tallies: Sequence[Tally], labelled: bool) -> list[Figure]:
-        trials = np.sum([tally.trials for tally in tallies], axis=0)
-        kept = np.sum([tally.trials & tally.same for tally in tallies], axis=0)
-        figures = [Figure(name="pass_rate", estimate=self._clustered(kept, trials))]
+    def _over(
+        self, tallies: Sequence[Tally], slice: dict[str, Any], self_flips: NDArray[np.float64] | None, labelled: bool
+    ) -> list[Figure]:
+        """The figures of one component, or of several pooled; counts are per seed."""
+        trials, effective = _count([tally.trials for tally in tallies]), _count([tally.effective for tally in tallies])
+        errors = _count([tally.error for tally in tallies])
+        kept = _count([tally.trials & tally.same for tally in tallies])
+        own = None if self_flips is None else _OwnFlips(self_flips, trials > 0)
+        figures = [self._figure("pass_rate", kept, trials, errors, own)]
         if labelled:
-            effective = np.sum([tally.effective for tally in tallies], axis=0)
-            right = np.sum([tally.effective & tally.right_case for tally in tallies], axis=0)
-            robust = np.sum([tally.effective & tally.right_seed & tally.right_case for tally in tallies], axis=0)
-            lost = np.sum([tally.effective & tally.right_seed & ~tally.right_case for tally in tallies], axis=0)
+            right = _count([tally.effective & tally.right_case for tally in tallies])
+            robust = _count([tally.effective & tally.right_case & tally.right_seed for tally in tallies])
+            lost = _count([tally.effective & ~tally.right_case & tally.right_seed for tally in tallies])
+            if own is not None:  # only a right answer can be lost
+                own = replace(own, flips=own.flips * (_count([tally.right_seed for tally in tallies]) > 0))
             figures += [
-                Figure(name="accuracy", estimate=self._clustered(right, effective)),
-                Figure(name="robust_accuracy", estimate=self._clustered(robust, effective)),
-                Figure(name="robust_accuracy_drop", estimate=self._clustered(lost, effective), higher_is_better=False),
+                self._figure("accuracy", right, effective, errors, None),
+                self._figure("robust_accuracy", robust, effective, errors, None),
+                self._figure("robust_accuracy_drop", lost, effective, errors, own, higher_is_better=False),
             ]
-        return figures
+        return [replace(figure, slice=slice, component=len(tallies) == 1) for figure in figures]
 
-    def _rate(self, hits: int, n: int) -> Estimate:
-        return rate_sequence(hits, n) if self.sequential else wilson(hits, n)
+    def _figure(
+        self,
+        name: str,
+        hits: NDArray[np.int64],
+        n: NDArray[np.int64],
+        errors: NDArray[np.int64],
+        own: _OwnFlips | None,
+        *,
+        higher_is_better: bool = True,
+    ) -> Figure:
+        """hits / n over all seeds; `own`: the gate looks at what is left of it when the model's own flips are taken off."""
+        # An error counts as a failure: no hit of what is good, a hit of what is bad.
+        worst_hits, worst_n = (hits if higher_is_better else hits + errors), n + errors
+        judged = None
+        pessimistic = self._rate(worst_hits, worst_n) if errors.any() else None
+        if own is not None:
+            sign, lower = (1, 0) if higher_is_better else (-1, -1)
+            judged = self._mean(_share(hits, n, sign * own.flips), lower)
+            pessimistic = self._mean(_share(worst_hits, worst_n, sign * own.flips), lower) if errors.any() else None
+        return Figure(
+            name=name,
+            estimate=self._rate(hits, n),
+            pessimistic=pessimistic,
+            judged=judged,
+            note=None if own is None else own.note,
+            higher_is_better=higher_is_better,
+        )
 
-    def _clustered(self, hits: NDArray[np.int64], trials: NDArray[np.int64]) -> Estimate:
-        if not self.sequential:
-            return clustered_rate(hits, trials)
-        used = trials > 0
-        return mean_sequence(hits[used] / trials[used])
+    def _rate(self, hits: NDArray[np.int64], n: NDArray[np.int64]) -> Estimate:
+        """A rate over seeds: each at most once, or clustered."""
+        if n.max(initial=0) <= 1:
+            return (rate_sequence if self.sequential else wilson)(int(hits.sum()), int(n.sum()))
+        return mean_sequence(_share(hits, n, np.zeros(len(n)))) if self.sequential else clustered_rate(hits, n)
 
-    def _excess(self, values: NDArray[np.float64]) -> Estimate:
-        return mean_sequence(values, lower=-1) if self.sequential else paired_mean(values)
+    def _mean(self, values: NDArray[np.float64], lower: float) -> Estimate:
+        """A mean of values in [lower, lower + 2], one a seed."""
+        return mean_sequence(values, lower, lower + 2) if self.sequential else paired_mean(values)
 
-    def _one_minus(self, excess: NDArray[np.float64]) -> Estimate:
-        return mean_sequence(1 - excess, lower=0, upper=2) if self.sequential else paired_mean(1 - excess)
+
+@dataclass(frozen=True)
+class _OwnFlips:
+    """How often the model changed its own answer on each untouched seed (seeds,), and which seeds count."""
+
+    flips: NDArray[np.float64]
+    used: NDArray[np.bool_]
+
+    @property
+    def note(self) -> str:
+        rate = self.flips[self.used].mean() if self.used.any() else 0
+        return f"the model's own flip rate of {rate:.3f} is taken off"
+
+
+def _count(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """In how many of the masks (seeds,) each seed stands."""
+    return np.asarray(np.sum(masks, axis=0, dtype=np.int64))
+
+
+def _share(part: NDArray[np.int64], whole: NDArray[np.int64], plus: NDArray[np.float64]) -> NDArray[np.float64]:
+    """part / whole + plus of each seed that has any."""
+    used = whole > 0
+    return np.asarray(part[used] / whole[used] + plus[used])

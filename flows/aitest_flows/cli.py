@@ -285,14 +285,18 @@ def doctor() -> None:
 @app.command("list")
 def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms")]) -> None:
     """List what there is, with parameters and units."""
+    from rich.padding import Padding
+    from rich.text import Text
+
     from aitest_flows.listing import LISTS
-    from aitest_flows.render import print_table
     from aitest_lib.errors import InputError, unknown
 
     if what not in LISTS:
         raise InputError(unknown("list", what, LISTS))
-    columns, rows = LISTS[what]()
-    print_table("", columns, rows, out)
+    for head, lines in LISTS[what]():
+        out.print(Text(head, style="bold"))
+        for line in lines:
+            out.print(Padding(Text(line), (0, 0, 0, 2)))
 
 
 @app.command()

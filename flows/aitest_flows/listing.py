@@ -12,35 +12,40 @@ from aitest_lib.properties.catalog import SPECS
 from aitest_lib.registry import components
 from aitest_lib.transforms.base import Transform
 
-Listing = tuple[list[str], list[tuple[str, ...]]]
+Listing = list[tuple[str, list[str]]]  # head line, and what stands below it
 
 
 def transforms() -> Listing:
-    """Every transform, a line for each parameter."""
-    rows: list[tuple[str, ...]] = []
+    """Every transform, with a line for each parameter: default, range, unit, meaning."""
+    entries: Listing = []
     for name, cls in components().items():
         if not issubclass(cls, Transform):
             continue
-        summary = (cls.__doc__ or "").strip().splitlines()[0]
-        rows.append((name, cls.modality, "", "", "", summary))
-        rows += [
-            ("", "", item["name"], item["unit"], f"{item['default']} {item['range']}".strip(), item["help"])
-            for item in describe(cls)
-        ]
-    return ["transform", "modality", "parameter", "unit", "default, range", ""], rows
+        lines = [" ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())]
+        for item in describe(cls):
+            facts = [f"default {item['default']}" if item["default"] else "", item["range"], item["unit"], item["help"]]
+            lines.append(f"{item['name']}: {'; '.join(fact for fact in facts if fact)}")
+        entries.append((f"{name} ({cls.modality})", lines))
+    return entries
 
 
 def properties() -> Listing:
     """Every property, with the model types it fits, its metrics and default gates."""
-    rows: list[tuple[str, ...]] = []
+    entries: Listing = []
     for spec in SPECS.values():
-        gates = ", ".join(
+        gates = [
             f"{metric} {'>=' if 'min' in gate else '<='} {next(iter(gate.values())):g}"
             for metric, gate in spec.default_gates.items()
-        )
-        metrics = ", ".join(dict.fromkeys(name for names in spec.metrics.values() for name in names))
-        rows.append((spec.name, ", ".join(spec.types), gates or "none: unjudged", metrics, spec.summary))
-    return ["property", "model types", "default gates", "metrics", ""], rows
+        ]
+        metrics = dict.fromkeys(name for names in spec.metrics.values() for name in names)
+        lines = [
+            f"{spec.summary[0].upper()}{spec.summary[1:]}.",
+            f"model types: {', '.join(spec.types)}",
+            f"metrics: {', '.join(metrics)}",
+            f"default gates: {', '.join(gates) or 'none, so it is unjudged'}",
+        ]
+        entries.append((spec.name, lines))
+    return entries
 
 
 def suite_schema() -> dict[str, Any]:

@@ -46,7 +46,7 @@ def ui_url(settings: Settings) -> tuple[str, int | None]:
 
 def run_url(base: str, experiment_id: str, run_id: str) -> str:
     """The page of a run."""
-    return f"{base}/#/experiments/{experiment_id}/runs/{run_id}"
+    return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?workflowType=machine_learning"
 
 
 def _answers(url: str) -> bool:

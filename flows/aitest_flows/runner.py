@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ import pandas as pd
 from aitest_flows.prefect_server import prefect_server
 from aitest_lib import __version__
 from aitest_lib.config.card import LoadedCard, load_card, model_info
+from aitest_lib.config.secrets import references, secret
 from aitest_lib.config.suite import LoadedSuite, check_fit
 from aitest_lib.data.table import TableSource, memory_source
 from aitest_lib.errors import InputError, unknown
@@ -81,6 +83,8 @@ def request_run(
     source = memory_source(train) if train is not None else None
     if source is None and config.data.train:
         source = TableSource(located(config.data.train, suite.base_dir))
+    for name in sorted(references(json.dumps(card.raw)) if card is not None and card.card.endpoint else ()):
+        secret(name)  # an unset one is told before anything is started
     check_fit(suite, info.type, config.data.label is not None)
     check_data(config.data, test)
     columns = (
@@ -129,7 +133,7 @@ def start(settings: Settings, request: Request) -> Run:
     tags = {
         "aitest.suite": config.suite,
         "aitest.model": request.info.name,
-        "aitest.model_version": request.info.version or "",
+        "aitest.model_version": request.info.version or "unregistered",
         "aitest.status": "running",
         "mlflow.runName": f"{config.suite} {now:%Y-%m-%d %H:%M}",
         "mlflow.user": user(),
@@ -212,15 +216,22 @@ def check_resumable(run: Run) -> None:
 
 def execute(settings: Settings, run: Run) -> RunReport:
     """Runs the suite flow in this process, on the project's Prefect server."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_LOCAL_STORAGE_PATH, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_URL,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        PREFECT_LOCAL_STORAGE_PATH,
+        temporary_settings,
+    )
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from aitest_flows.suite import suite
 
     with Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
         results = Path(settings.store.root, "results")  # Prefect's own results: JSON, beside the artifacts they refer to
+        # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.
+        changed = {PREFECT_API_URL: url, PREFECT_LOCAL_STORAGE_PATH: results, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
         try:
-            with temporary_settings({PREFECT_API_URL: url, PREFECT_LOCAL_STORAGE_PATH: results}):
+            with temporary_settings(changed):
                 runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
                 result = suite.with_options(task_runner=runner)(run.uri)
         finally:

@@ -174,7 +174,7 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     tags = {
         "aitest.suite": run.suite.suite.suite,
         "aitest.model": run.info.name,
-        "aitest.model_version": run.info.version or "",
+        "aitest.model_version": run.info.version or "unregistered",
         "aitest.property": found.property,
         "aitest.place": str(property_index),
     }
