@@ -62,6 +62,15 @@ class AnswerBook:
         return np.asarray(lookup[codes], dtype=object)
 
 
+def distinct(digests: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """The distinct digests, sorted, and the place of the first of each. Like `np.unique`, in half the memory."""
+    order = np.argsort(digests, kind="stable")
+    ordered = digests[order]
+    new = np.ones(len(ordered), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return (ordered, order) if new.all() else (ordered[new], order[new])
+
+
 def folder(model_digest: str, epoch: str) -> str:
     """Where the answers of a model's epoch stand in the store."""
     return f"answers/{model_digest}/{epoch}"
@@ -114,8 +123,11 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBo
             score_rows.append(table.column("scores"))
     if not digests:
         return AnswerBook(np.empty(0, "V16"), np.empty(0, np.int32), (), None, {})
-    # np.unique keeps the first of equal digests, and segments are read in the order of their writing.
-    unique, first = np.unique(np.concatenate(digests), return_index=True)
+    # The first of equal digests is kept, and segments are read in the order of their writing.
+    every = np.concatenate(digests)
+    digests.clear()
+    unique, first = distinct(every)
+    del every
     scores = _scores(pa.chunked_array([chunk for column in score_rows for chunk in column.chunks]))
     return AnswerBook(
         unique,
@@ -129,10 +141,13 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBo
 def book_digest(book: AnswerBook, places: NDArray[np.int64]) -> str:
     """Digest of the answers at places: part of the key of a scoring, which must see a changed answer."""
     hasher = blake2b(digest_size=16)
-    hasher.update(canonical_json(list(book.values)).encode())
     hasher.update(np.ascontiguousarray(places >= 0).tobytes())
     found = places[places >= 0]
-    hasher.update(book.codes[found].tobytes())
+    # Labels by the order in which they come here: what else the book holds changes nothing.
+    used, first, codes = np.unique(book.codes[found], return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    hasher.update(canonical_json([book.values[code] for code in used[order]]).encode())
+    hasher.update(np.argsort(order)[codes].astype(np.int32).tobytes())
     if book.scores is not None:
         hasher.update(np.round(book.scores[found], 6).tobytes())
     return hasher.hexdigest()

@@ -6,11 +6,11 @@ must never share a digest.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
+from json.encoder import encode_basestring
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,13 @@ def es_number(value: float) -> str:
 
 def canonical_json(value: Any) -> str:
     """`value` as canonical JSON text. Numpy scalars count as numbers; NaN, infinities and other types raise."""
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is float:
+        return es_number(value)
+    if kind is dict and all(type(key) is str and key.isascii() for key in value):  # order by code unit is order by character
+        return "{" + ",".join([f"{encode_basestring(key)}:{canonical_json(value[key])}" for key in sorted(value)]) + "}"
     if value is None:
         return "null"
     if isinstance(value, (bool, np.bool_)):
@@ -53,7 +60,7 @@ def canonical_json(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return es_number(float(value))
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return encode_basestring(str(value))
     if isinstance(value, Mapping):
         keys = sorted(map(str, value), key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         if len(set(keys)) != len(value):
@@ -61,7 +68,7 @@ def canonical_json(value: Any) -> str:
         by_text = {str(key): item for key, item in value.items()}
         return "{" + ",".join(f"{canonical_json(key)}:{canonical_json(by_text[key])}" for key in keys) + "}"
     if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (bytes, bytearray)):
-        return "[" + ",".join(canonical_json(item) for item in value) + "]"
+        return "[" + ",".join([canonical_json(item) for item in value]) + "]"
     raise TypeError(f"got a {type(value).__name__}, expected JSON data (object, list, text, number, boolean or null)")
 
 

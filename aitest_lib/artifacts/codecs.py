@@ -25,14 +25,15 @@ def put_table(store: Store, table: pa.Table) -> ArtifactRef:
 
 
 def get_table(store: Store, ref: ArtifactRef, columns: list[str] | None = None) -> pa.Table:
-    """A stored table, or only some of its columns."""
+    """A stored table, or those of its columns that `columns` names."""
     return decode_table(store.get(ref), store.url_of(ref.uri), columns)
 
 
 def decode_table(data: bytes, uri: str, columns: list[str] | None = None) -> pa.Table:
     """Parquet bytes as a table; anything else is `ArtifactMissing`."""
     try:
-        return pq.read_table(pa.BufferReader(data), columns=columns)
+        file = pq.ParquetFile(pa.BufferReader(data))
+        return file.read([name for name in file.schema_arrow.names if columns is None or name in columns])
     except (pa.ArrowInvalid, OSError) as error:
         raise ArtifactMissing(uri, f"it is not a readable Parquet file ({error})") from error
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from aitest_lib.canonical import digest
 from aitest_lib.component import Component
+from aitest_lib.config.gates import Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.schema import ColumnOverride
@@ -19,24 +20,7 @@ from aitest_lib.properties.catalog import SPECS, spec, specs_for
 from aitest_lib.registry import components
 from aitest_lib.transforms.base import Transform
 
-SliceValue = str | bool | int | float
 Decide = Literal["interval", "point"]
-
-
-class Gate(StrictModel):
-    """A bound on a metric. Without `slice` it applies to each component; `slice: {}` is the pooled figure."""
-
-    min: float | None = None
-    max: float | None = None
-    slice: dict[str, SliceValue] | None = None
-
-    @model_validator(mode="after")
-    def _one_bound(self) -> Gate:
-        if (self.min is None) == (self.max is None):
-            raise ValueError(
-                "got " + ("no bound" if self.min is None else "both bounds") + ", expected exactly one of min, max"
-            )
-        return self
 
 
 class PropertyConfig(StrictModel):
@@ -44,7 +28,7 @@ class PropertyConfig(StrictModel):
 
     property: str
     transforms: list[dict[str, Any]] | None = Field(default=None, min_length=1)
-    gates: dict[str, Gate | Annotated[list[Gate], Field(min_length=1)]] = Field(default_factory=dict)
+    gates: dict[str, Gates] = Field(default_factory=dict)
     tolerance: float | None = Field(default=None, gt=0, description="regressors: how far an answer may move and still pass")
     seed_tolerance: float | None = Field(default=None, gt=0, description="regressors: error up to which a seed counts as right")
     confidence: float | None = Field(default=None, gt=0.5, lt=1)

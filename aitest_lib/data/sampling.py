@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aitest_lib.canonical import DIGEST_BYTES, canonical_json
 from aitest_lib.component import Component
 from aitest_lib.data.table import TableSource, hex_digests, row_digests
 from aitest_lib.errors import InputError
+from aitest_lib.rng import rank_key
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class StratifiedSampler(Component):
         """
         digests, ties, labels = _scan(source, public, private, strata)
         seed_ids = _numbered(digests, ties)
-        ranks = np.frombuffer(b"".join(_rank_bytes(random_seed, seed_id) for seed_id in seed_ids), dtype="V16")
+        ranks = np.frombuffer(b"".join(bytes.fromhex(rank_key(random_seed, seed_id)) for seed_id in seed_ids), dtype="V16")
         order = np.argsort(ranks, kind="stable")
         if self.rows is not None and self.rows < len(order):
             order = order[_stratified(labels[order], self.rows)] if labels is not None else order[: self.rows]
@@ -88,10 +87,6 @@ def _numbered(digests: NDArray[np.void], ties: NDArray[np.void] | None) -> list[
 def _as_rank(digests: NDArray[np.void]) -> NDArray[np.int64]:
     """Place of each digest among the distinct ones: lexsort takes numbers, not bytes."""
     return np.asarray(np.unique(digests, return_inverse=True)[1], np.int64)
-
-
-def _rank_bytes(random_seed: int, seed_id: str) -> bytes:
-    return blake2b(canonical_json([random_seed, seed_id]).encode(), digest_size=DIGEST_BYTES).digest()
 
 
 def _stratified(labels: NDArray[np.int64], rows: int) -> NDArray[np.int64]:

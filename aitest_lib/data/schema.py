@@ -203,10 +203,11 @@ def slice_labels(values: pa.ChunkedArray, column: Column) -> list[str]:
     if column.numeric and len(column.quartiles) == 3:
         low, middle, high = _distinct_texts(column.quartiles)
         names = [f"<= {low}", f"{low} .. {middle}", f"{middle} .. {high}", f"> {high}"]
-        number = values.cast(pa.float64()).to_numpy()
+        number = values.cast(pa.float64(), safe=False).to_numpy()
         place = np.searchsorted(np.array(column.quartiles), number, side="left")
         return ["missing" if np.isnan(x) else names[i] for x, i in zip(number, place, strict=True)]
-    return ["missing" if value is None else str(value) for value in values.to_pylist()]
+    texts = {True: "true", False: "false", None: "missing"} if column.kind == "boolean" else {None: "missing"}
+    return [texts[value] if value in texts else str(value) for value in values.to_pylist()]
 
 
 def _distinct_texts(edges: tuple[float, ...]) -> list[str]:
@@ -251,8 +252,8 @@ def _infer(name: str, values: pa.ChunkedArray, others: pa.ChunkedArray, override
                     f"data.schema.{name}.type: got {part.type} in the data, expected numbers for type {kind}; "
                     "clean the column (also that of the training data) or change its type"
                 )
-        number = np.sort(values.drop_null().cast(pa.float64()).to_numpy())
-        ends = [np.sort(part.drop_null().cast(pa.float64()).to_numpy()) for part in both]
+        number = np.sort(values.drop_null().cast(pa.float64(), safe=False).to_numpy())
+        ends = [np.sort(part.drop_null().cast(pa.float64(), safe=False).to_numpy()) for part in both]
         ends = [part for part in ends if len(part)]
         quartiles = tuple(dict.fromkeys(float(q) for q in np.quantile(number, [0.25, 0.5, 0.75]))) if len(number) else ()
         return Column(

@@ -6,32 +6,33 @@ the schema's business. Rows are known by position: a DataFrame's index, unique o
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.json as pajson
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from aitest_lib.canonical import DIGEST_BYTES, canonical_json, es_number
+from aitest_lib.data.parsing import read_csv, read_json
 from aitest_lib.errors import InputError, UnavailableError
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 BATCH_ROWS = 65_536
-# What counts as missing in a CSV. "None" and "?" are not in it: both occur as real categories.
-CSV_NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "#N/A", "<NA>"]
 EXACT_FLOAT = 2**53
+
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas writes a nameless index into Parquet
+R = TypeVar("R")
 
 _memory: dict[str, pa.Table] = {}
 _memory_lock = threading.Lock()
@@ -74,7 +75,9 @@ class TableSource:
         if self.format == "parquet":
             with self._open() as file:
                 raw = _reading(self.url, lambda: pq.ParquetFile(file).schema_arrow)
-            names, types = raw.names, [plain_type(field.type, field.name, self.url) for field in raw]
+            fields = [field for field in raw if not PANDAS_INDEX.fullmatch(field.name)]
+            names = [field.name for field in fields]
+            types = [plain_type(field.type, field.name, self.url) for field in fields]
         else:
             table = self._table
             names, types = table.column_names, list(table.schema.types)
@@ -101,7 +104,7 @@ class TableSource:
         target = pa.schema([self.schema.field(name) for name in names])
         if self.format == "parquet":
             with self._open() as file:
-                for batch in _reading(self.url, lambda: pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=names)):
+                for batch in _record_batches(file, names, self.url):
                     yield plain_table(pa.Table.from_batches([batch]).select(names), self.url).cast(target)
             return
         table = self._table.select(names)
@@ -130,8 +133,10 @@ class TableSource:
             raise InputError(f"data {self.url}: there is no such file; paths are relative to the suite file") from error
         except (PermissionError, IsADirectoryError) as error:
             raise InputError(f"data {self.url}: {error.strerror or error}; expected a readable table file") from error
+        except (ImportError, ValueError) as error:  # a protocol that fsspec does not know, or lacks the package for
+            raise InputError(f"data {self.url}: {error}; expected a path or an fsspec URL (s3:// needs aitest[s3])") from error
         except OSError as error:
-            raise UnavailableError(f"data {self.url} cannot be read: {error}") from error
+            raise UnavailableError(f"data {self.url} cannot be read: {error}; check the address and its credentials") from error
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -144,8 +149,8 @@ class TableSource:
             if file.read(1) == b"":
                 raise InputError(f"data {self.url}: got an empty file, expected rows")
             file.seek(0)
-            table = _reading(self.url, lambda: _read_csv(file) if self.format == "csv" else _read_json(file))
-        return plain_table(table, self.url)
+            table = _reading(self.url, lambda: read_csv(file) if self.format == "csv" else read_json(file))
+        return _reading(self.url, lambda: plain_table(table, self.url))  # the names, too, may be no UTF-8
 
 
 def memory_source(frame: pd.DataFrame) -> TableSource:
@@ -156,12 +161,18 @@ def memory_source(frame: pd.DataFrame) -> TableSource:
     double = sorted({name for name in named.columns if list(named.columns).count(name) > 1})
     if double:
         raise InputError(f"data: column {', '.join(map(repr, double))} occurs twice; rename one of them")
-    try:
-        table = plain_table(pa.Table.from_pandas(named, preserve_index=False), "the DataFrame")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(f"data: a column mixes types ({error.args[0]}); make each column one type") from error
+    for name in named.columns:
+        try:
+            pa.Table.from_pandas(named[[name]], preserve_index=False)
+        except (pa.ArrowException, TypeError, OverflowError) as error:  # their texts hold the value: not shown
+            raise InputError(
+                f"data: column {name!r} mixes types or holds something else than numbers of up to 64 bits, text, booleans "
+                "and dates; make it one of these"
+            ) from error
+    table = plain_table(pa.Table.from_pandas(named, preserve_index=False), "the DataFrame")
     hasher = blake2b(digest_size=DIGEST_BYTES)
-    hasher.update(canonical_json(table.column_names).encode())
+    # With the types: a text "2020-01-01" and a date share their row digests, but not their schema.
+    hasher.update(canonical_json([[field.name, str(field.type)] for field in table.schema]).encode())
     for row_digest in row_digests(table):
         hasher.update(row_digest.tobytes())
     url = f"memory:{hasher.hexdigest()}"
@@ -176,17 +187,18 @@ def plain_type(kind: pa.DataType, name: str, where: str) -> pa.DataType:
         return plain_type(kind.value_type, name, where)
     if pa.types.is_boolean(kind):
         return pa.bool_()
-    if pa.types.is_integer(kind):
-        return pa.int64()
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        return pa.int64()  # also for whole decimals, which is how many databases give ids
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pa.float64()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
         return pa.string()
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return pa.timestamp("us")
-    raise InputError(
-        f"data {where}: column {name!r} has type {kind}, expected numbers, text, booleans or dates; drop or convert it"
-    )
+    hint = "drop or convert it"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        hint = "if it is text, save it as UTF-8; else drop it"
+    raise InputError(f"data {where}: column {name!r} has type {kind}, expected numbers, text, booleans or dates; {hint}")
 
 
 def plain_table(table: pa.Table, where: str) -> pa.Table:
@@ -201,7 +213,16 @@ def plain_table(table: pa.Table, where: str) -> pa.Table:
         try:
             column = column.cast(target, safe=not pa.types.is_timestamp(target))
         except pa.ArrowInvalid as error:
-            raise InputError(f"data {where}: column {name!r} does not fit {target}: {error}") from error
+            raise InputError(
+                f"data {where}: column {name!r} has type {column.type} with values beyond {target}; store it as text"
+            ) from error
+        if pa.types.is_string(target):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"data {where}: column {name!r} holds text that is not UTF-8; save the file as UTF-8"
+                ) from error
         if pa.types.is_floating(target):
             if pc.any(pc.is_inf(column)).as_py():
                 raise InputError(f"data {where}: column {name!r} holds an infinity, expected finite numbers or missing values")
@@ -213,6 +234,8 @@ def plain_table(table: pa.Table, where: str) -> pa.Table:
 def row_digests(table: pa.Table) -> NDArray[np.void]:
     """BLAKE2b-128 of every row as canonical JSON (an object by column), as void16 (n,). Equal values, equal digests."""
     names = sorted(table.column_names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    if not names:
+        return np.frombuffer(blake2b(b"{}", digest_size=DIGEST_BYTES).digest() * table.num_rows, dtype="V16")
     columns = [_fragments(table.column(name), f"{canonical_json(name)}:") for name in names]
     out = bytearray()
     for cells in zip(*columns, strict=True):
@@ -271,6 +294,16 @@ def iso(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(text, r"T00:00:00\.0+$", "")
 
 
+def json_cells(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The cells as JSON scalars: None where missing, dates as ISO 8601 text."""
+    return list((iso(column) if pa.types.is_timestamp(column.type) else column).to_pylist())
+
+
+def frame_cells(values: pd.Series[Any]) -> list[Any]:
+    """The cells of a frame's column, as `json_cells` gives those of its table."""
+    return json_cells(pa.Array.from_pandas(values))
+
+
 def _fragments(column: pa.ChunkedArray, prefix: str) -> list[str]:
     """`"name":value` for every cell; each distinct value is written once."""
     if pa.types.is_timestamp(column.type):
@@ -289,22 +322,25 @@ def _fragments(column: pa.ChunkedArray, prefix: str) -> list[str]:
     return list(lookup[codes])
 
 
-def _read_csv(file: Any) -> pa.Table:
-    # One block: the type of a column is inferred from all its rows, not from the first megabyte.
-    return pacsv.read_csv(
-        file,
-        read_options=pacsv.ReadOptions(block_size=2**31 - 1),
-        convert_options=pacsv.ConvertOptions(null_values=CSV_NULLS, strings_can_be_null=True),
-    )
+def _record_batches(file: Any, names: list[str], url: str) -> Iterator[pa.RecordBatch]:
+    """The batches of a Parquet file; a damaged page deep inside it is an `InputError`, too."""
+    batches = _reading(url, lambda: pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=names))
+    while (batch := _reading(url, lambda: next(batches, None))) is not None:
+        yield batch
 
 
-def _read_json(file: Any) -> pa.Table:
-    return pajson.read_json(file, read_options=pajson.ReadOptions(block_size=2**31 - 1))
-
-
-def _reading(url: str, action: Any) -> Any:
+def _reading(url: str, action: Callable[[], R]) -> R:
     try:
         return action()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()[0]
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        # Without what follows "got 3 columns": it is the row.
+        first = re.sub(
+            r"(columns, got \d+).*", r"\1", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).splitlines()[0]
+        )
         raise InputError(f"data {url} cannot be read: {first}; check that it is the format its ending says") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise UnavailableError(f"data {url} cannot be read: {error}; check the address and its credentials") from error
+        raise InputError(
+            f"data {url} cannot be read: it is damaged ({str(error).splitlines()[0]}); write the file again"
+        ) from error  # Arrow's own

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from aitest_lib.config.suite import Gate
+from aitest_lib.config.gates import Gate
 from aitest_lib.reports.report import GateResult, Metric
+from aitest_lib.scorers.oracle import label_text
 from aitest_lib.stats.estimates import Estimate, undefined
 from aitest_lib.stats.verdicts import Decide, GateInput, judge
 from aitest_lib.types import Status, worst
@@ -104,7 +105,7 @@ def _judged_by(metric: str, gate: Gate, figures: Sequence[Figure]) -> list[Figur
 
 def _same(shown: Any, wanted: Any) -> bool:
     """Is it the value that the gate names: 1 and 1.0 are, and the number 1 is the category "1"."""
-    return str(shown) == str(wanted) or (_is_number(shown) and _is_number(wanted) and shown == wanted)
+    return label_text(shown) == label_text(wanted) or (_is_number(shown) and _is_number(wanted) and shown == wanted)
 
 
 def _is_number(value: Any) -> bool:

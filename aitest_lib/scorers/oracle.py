@@ -38,7 +38,12 @@ class Classes:
     @property
     def names(self) -> list[str]:
         """The labels as text."""
-        return [str(label) for label in self.labels]
+        return [label_text(label) for label in self.labels]
+
+
+def label_text(label: Scalar) -> str:
+    """A label as text; true and false as YAML and JSON write them."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def classes_of(card: Sequence[Scalar] | None, data: Sequence[Scalar], answered: Sequence[Scalar]) -> Classes:
@@ -49,7 +54,7 @@ def classes_of(card: Sequence[Scalar] | None, data: Sequence[Scalar], answered: 
     if card is None and answered:
         seen = {canonical_json(value): value for value in [*data, *answered]}
         classes = Classes(
-            tuple(sorted(seen.values(), key=lambda value: (isinstance(value, str), str(value).zfill(20), str(value))))
+            tuple(sorted(seen.values(), key=lambda value: (1, 0, value) if isinstance(value, str) else (0, value, "")))
         )
         if data and not {canonical_json(v) for v in data} & {canonical_json(v) for v in answered}:
             raise InputError(_mismatch("the model answers", answered, data))

@@ -77,10 +77,7 @@ class TabularTransform(Transform):
         for name in dict.fromkeys(name for row in params for name in row["set"]):
             rows = [place for place, row in enumerate(params) if name in row["set"]]
             values = [params[place]["set"][name] for place in rows]
-            kind = result[name].dtype
-            filled = result[name].to_numpy(copy=True)
-            if kind.kind == "i" and None in values:
-                filled = filled.astype(np.float64)
-            filled[rows] = [np.nan if value is None and filled.dtype.kind == "f" else value for value in values]
-            result[name] = pd.Series(filled, index=result.index, dtype=filled.dtype)
+            filled = result[name].array.copy()  # keeps the type: Int64 holds ids that a float would round
+            filled[rows] = pd.array(values, dtype=filled.dtype)
+            result[name] = pd.Series(filled, index=result.index, dtype=result[name].dtype)
         return result

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.data.schema import Column, Profile
+from aitest_lib.data.table import frame_cells
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.parameters import parameter
 from aitest_lib.registry import register
 from aitest_lib.transforms.base import RngFor, TableBatch, TableDraw, TabularTransform
 
-EPSILON_DIGITS = 5  # a moved number is rounded to this many digits below its standard deviation
+MOVE_DIGITS = 5  # a moved number is rounded to this many digits of its move
 
 
 @register
@@ -38,8 +39,10 @@ class NumericNoise(TabularTransform):
 
     def draw(self, seed_ids: list[str], batch: TableBatch, rng_for: RngFor) -> TableDraw:
         # One draw for each numeric column of the profile, changeable or not: leaving a column out moves no other draw.
-        numeric = [column for column in batch.profile.columns if column.numeric]
-        draws = np.array([rng_for(seed_id).uniform(-1, 1, len(numeric)) for seed_id in seed_ids]).reshape(-1, len(numeric))
+        numeric = sorted((column for column in batch.profile.columns if column.numeric), key=lambda column: column.name)
+        draws = np.array([rng_for(seed_id).uniform(-1, 1, len(numeric)) for seed_id in seed_ids]).reshape(
+            len(seed_ids), len(numeric)
+        )
         moved: dict[str, NDArray[np.float64]] = {}
         distance = np.zeros(len(seed_ids))
         free = set(loose_columns(batch.profile, _chosen(self.columns, batch)))
@@ -76,7 +79,7 @@ class CategorySwap(TabularTransform):
         params: list[dict[str, Any]] = []
         reasons: list[str | None] = []
         distance = np.zeros(len(seed_ids))
-        rows = {name: batch.frame[name].tolist() for unit in units for name in unit.columns}
+        rows = {name: frame_cells(batch.frame[name]) for unit in units for name in unit.columns}
         for place, seed_id in enumerate(seed_ids):
             first, second = rng_for(seed_id).random(2)
             if not units:
@@ -102,7 +105,7 @@ class MissingValue(TabularTransform):
 
     def draw(self, seed_ids: list[str], batch: TableBatch, rng_for: RngFor) -> TableDraw:
         names = [name for name in loose_columns(batch.profile, _chosen(self.columns, batch)) if batch.profile[name].missing]
-        names = [name for name in names if name not in batch.protected]
+        names = sorted(name for name in names if name not in batch.protected)
         present = {name: batch.frame[name].notna().to_numpy() for name in names}
         params: list[dict[str, Any]] = []
         distance = np.zeros(len(seed_ids))
@@ -122,11 +125,23 @@ def moved_numbers(before: NDArray[np.float64], shift: NDArray[np.float64], colum
     if column.kind == "integer":
         after = np.rint(after)
     else:
-        after = np.round(after, max(0, EPSILON_DIGITS - math.floor(math.log10(column.sd))))
+        after = _rounded(after, np.abs(shift))
     low = -math.inf if column.min is None else column.min
     high = math.inf if column.max is None else column.max
     # A seed outside the declared range is not pulled into it: that would be a change that nobody drew.
     return np.clip(after, np.fmin(low, before), np.fmax(high, before))
+
+
+def _rounded(values: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each value to as many decimals as its own move needs, so that the smallest move keeps its direction and size."""
+    decimals = np.zeros(len(values))
+    np.log10(moves, out=decimals, where=moves > 0)
+    decimals = np.clip(MOVE_DIGITS - np.floor(decimals), 0, 300)
+    result = values.copy()
+    for count in np.unique(decimals[moves > 0]):
+        rows = (decimals == count) & (moves > 0)
+        result[rows] = np.round(values[rows], int(count))
+    return result
 
 
 class _Unit:

@@ -345,7 +345,7 @@ def _run(settings: Settings, suite: Any, options: dict[str, Any], quiet_report: 
 def _execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunReport:
     """Executes a run under a progress display; Ctrl-C ends it within three seconds, in one line."""
     from aitest_flows import runner
-    from aitest_flows.interrupt import ends_at_once
+    from aitest_flows.interrupt import beside_main_thread, ends_at_once
     from aitest_flows.render import ProgressView, print_report
     from aitest_tasks import live
 
@@ -353,13 +353,12 @@ def _execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunRep
         with ProgressView(err) as view, ends_at_once(settings, run, err):
             forget = live.listen(view.update)
             try:
-                found = runner.execute(settings, run)
+                found = beside_main_thread(lambda: runner.execute(settings, run))
             finally:
                 forget()
     except (UnavailableError, Interrupted) as error:
-        raise type(error)(
-            f"{error}\nwhat was answered is kept; finish the run with: aitest resume {run.run_id[:12]}"
-        ) from error
+        error.args = (f"{error}\nwhat was answered is kept; finish the run with: aitest resume {run.run_id[:12]}",)
+        raise
     if not quiet_report:
         print_report(found, out)
     return found
@@ -393,17 +392,17 @@ def _write(path: Path, content: str) -> None:
 
 def main() -> NoReturn:
     """The console script: user errors are one message and an exit status, never a traceback."""
-    from click.exceptions import Abort, ClickException
-
+    # Of click, or of the copy of click that newer versions of Typer bring: only through Typer is it surely the right one.
+    usage_error: Any = typer.BadParameter.__base__
     try:
         result = app(standalone_mode=False)
     except AitestError as error:
         err.print(f"error: {_masked(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
-    except ClickException as error:
+    except usage_error as error:
         error.show()
         sys.exit(2)
-    except (Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()

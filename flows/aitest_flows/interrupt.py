@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -20,6 +22,7 @@ from aitest_tasks import live
 from aitest_tasks.runs import Run
 from aitest_tasks.settings import Settings
 
+T = TypeVar("T")
 PATIENCE_S = 2.0
 EXIT_STATUS = 130
 
@@ -46,6 +49,15 @@ def ends_at_once(settings: Settings, run: Run, console: Console) -> Iterator[Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def beside_main_thread(action: Callable[[], T]) -> T:
+    """What `action` returns or raises, run in a thread of its own.
+
+    In the main thread Prefect takes SIGTERM over and waits for its tasks; anywhere else it leaves signals alone.
+    """
+    with ThreadPoolExecutor(1, "aitest-run") as pool:
+        return pool.submit(action).result()
 
 
 def _leave(settings: Settings, run: Run) -> None:

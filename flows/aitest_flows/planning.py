@@ -8,7 +8,7 @@ from typing import Any
 
 from aitest_flows.runner import Request, record_of
 from aitest_lib.answers import folder, read_book
-from aitest_lib.config.suite import Gate
+from aitest_lib.config.gates import Gate
 from aitest_lib.stats.planning import decidable
 from aitest_lib.transforms.base import TabularTransform
 from aitest_lib.types import ArtifactRef

@@ -26,9 +26,10 @@ from aitest_lib.properties.catalog import SPECS
 from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
 from aitest_tasks import live
+from aitest_tasks.memory import keep_memory_lean
 from aitest_tasks.querying import forget_errors
 from aitest_tasks.runs import Lease, Run, check_free, create_run, fingerprints
-from aitest_tasks.sampling import check_data, sent_columns
+from aitest_tasks.sampling import check_data, check_rows, sent_columns
 from aitest_tasks.settings import Settings
 from aitest_tasks.tracking import Tracking, flatten
 
@@ -87,6 +88,7 @@ def request_run(
         secret(name)  # an unset one is told before anything is started
     check_fit(suite, info.type, config.data.label is not None)
     check_data(config.data, test)
+    check_rows(test, source)
     columns = (
         sent_columns(card, config.data, test.schema.names)
         if card is not None
@@ -226,6 +228,8 @@ def execute(settings: Settings, run: Run) -> RunReport:
 
     from aitest_flows.suite import suite
 
+    live.begin()
+    keep_memory_lean()
     with Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
         results = Path(settings.store.root, "results")  # Prefect's own results: JSON, beside the artifacts they refer to
         # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.

@@ -40,15 +40,24 @@ def refs_in(result: Any) -> list[ArtifactRef]:
 
 
 def made_again(store: Store, results: list[T], remake: Callable[[int], T]) -> list[T]:
-    """Cached results whose artifacts are gone from the store are made again, once."""
+    """Cached results whose artifacts are gone from the store, or damaged in it, are made again, once."""
     checked = []
     for place, result in enumerate(results):
-        if all(store.exists(ref.uri) for ref in refs_in(result)):
+        # Every one is looked at: a damaged one that stayed would not be written anew.
+        if all([_intact(store, ref) for ref in refs_in(result)]):  # noqa: C419
             checked.append(result)
             continue
         again = remake(place)
         for ref in refs_in(again):
-            if not store.exists(ref.uri):
+            if not _intact(store, ref):
                 raise ArtifactMissing(store.url_of(ref.uri), "it was made again and is still not there")
         checked.append(again)
     return checked
+
+
+def _intact(store: Store, ref: ArtifactRef) -> bool:
+    try:
+        store.get(ref)  # a damaged artifact is removed by this, so that it can be written anew
+    except ArtifactMissing:
+        return False
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ from prefect import task
 
 from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.artifacts.store import Store
-from aitest_lib.canonical import digest
+from aitest_lib.canonical import canonical_json, digest_bytes
 from aitest_lib.data.schema import Profile, invalid_reasons
 from aitest_lib.data.table import row_digests, to_frame, to_table
 from aitest_lib.registry import component_class
@@ -72,18 +71,16 @@ def write_cases(store: Store, job: dict[str, Any]) -> ArtifactRef:
         digests == np.frombuffer(b"".join(seeds.column(DIGEST).to_pylist()), dtype="V16"),
         invalid_reasons(changed, profile),
     )
+    texts = [canonical_json(params) for params in drawn.params]
     extra = {
         CASE_ID: pa.array(
-            [
-                case_id(seed, component.name, component.version, params)
-                for seed, params in zip(seed_ids, drawn.params, strict=True)
-            ]
+            [case_digest(seed, component.name, component.version, text) for seed, text in zip(seed_ids, texts, strict=True)]
         ),
         SEED_ID: seeds.column(SEED_ID),
         RANK: seeds.column(RANK),
         STATUS: pa.array(status, pa.string()),
         DETAIL: pa.array(detail, pa.string()),
-        PARAMS: pa.array([json.dumps(params, ensure_ascii=False, allow_nan=False) for params in drawn.params]),
+        PARAMS: pa.array(texts),
         DISTANCE: pa.array(drawn.distance),
         DIGEST: pa.array([item.tobytes() for item in digests], pa.binary(16)),
     }
@@ -92,7 +89,14 @@ def write_cases(store: Store, job: dict[str, Any]) -> ArtifactRef:
 
 def case_id(seed_id: str, name: str, version: int, params: dict[str, Any]) -> str:
     """The id of a case: the same in every run, whatever the model, the batches and the workers."""
-    return digest([seed_id, name, version, params])
+    return case_digest(seed_id, name, version, canonical_json(params))
+
+
+def case_digest(seed_id: str, name: str, version: int, params: str) -> str:
+    """The same from parameters that are canonical JSON text already."""
+    return digest_bytes(
+        f"[{canonical_json(seed_id)},{canonical_json(name)},{version},{params}]".encode("utf-8", "surrogatepass")
+    )
 
 
 def _statuses(

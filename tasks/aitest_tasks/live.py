@@ -66,6 +66,11 @@ def progress(name: str, stage: str, done: int, total: int, note: str = "") -> No
         listener(name, stage, done, total, note)
 
 
+def begin() -> None:
+    """Takes back a `stop`: a run that was stopped in this process must not stop the next one."""
+    _live.stopped.clear()
+
+
 def stop() -> None:
     """Ends the run in this process soon: models stop waiting, tasks stop between two batches."""
     _live.stopped.set()

@@ -15,7 +15,7 @@ from aitest_lib.models.probe import probe
 from aitest_lib.types import Predictions
 from aitest_tasks import live
 from aitest_tasks.inputs import input_digests, model_frame
-from aitest_tasks.querying import run_model
+from aitest_tasks.querying import add_errors, error_reasons, run_model
 from aitest_tasks.runs import Run, open_run
 
 PROBE_ROWS = 50
@@ -90,6 +90,7 @@ def _probe(run: Run, state: dict[str, Any]) -> dict[str, Any]:
         )
     digests = input_digests(run, get_table(run.store, ref).take(rows))
     write_segment(run.store, run.answers, digests, found.answers, run.run_id)
+    add_errors(run, error_reasons(digests, found.answers))  # counted as sent, so not asked again by this run
     state["sentinel"] += len(rows)
     state["probed"] = len(np.unique(digests))
     live.progress("probe", "query", 1, 1)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from prefect import task
 
-from aitest_lib.answers import AnswerBook, read_book, write_segment
+from aitest_lib.answers import AnswerBook, distinct, read_book, write_segment
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.data.table import hex_digests
 from aitest_lib.errors import AitestError, Interrupted, UnavailableError
@@ -49,12 +49,11 @@ def answer_book(run: Run, repeat: int = 0) -> AnswerBook:
 
 def needed(run: Run, ref: ArtifactRef) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.bool_]]:
     """Digest, rank and whether it is to be asked, for each input of a shard of seeds or cases."""
-    columns = [DIGEST, RANK]
-    table = get_table(run.store, ref)
+    table = get_table(run.store, ref, [DIGEST, RANK, STATUS])
     asked = np.ones(table.num_rows, bool)
     if STATUS in table.column_names:
         asked = table.column(STATUS).is_null().to_numpy().astype(bool)
-    return input_digests(run, table.select(columns)), table.column(RANK).to_numpy().astype(np.int64), asked
+    return input_digests(run, table), table.column(RANK).to_numpy().astype(np.int64), asked
 
 
 def run_errors(run: Run) -> dict[str, str]:
@@ -67,7 +66,14 @@ def run_errors(run: Run) -> dict[str, str]:
 
 def add_errors(run: Run, reasons: dict[str, str]) -> None:
     """Remembers inputs without a usable answer."""
+    if not reasons:
+        return
     run.store.write_json(f"runs/{run.run_id}/errors/{time.time_ns():020d}-{os.urandom(4).hex()}.json", reasons)
+
+
+def error_reasons(digests: NDArray[np.void], answers: Predictions) -> dict[str, str]:
+    """Why inputs have no usable answer, by digest (hex)."""
+    return {digests[place].tobytes().hex(): str(why) for place, why in enumerate(answers.errors) if why is not None}
 
 
 def forget_errors(run: Run) -> None:
@@ -97,7 +103,9 @@ def make_plan(run: Run, refs: Sequence[ArtifactRef], book: AnswerBook, repeat: i
         sources.append(np.full(len(where), place))
         rows.append(where)
     all_digests = np.concatenate(digests) if digests else np.empty(0, "V16")
-    unique, first = np.unique(all_digests, return_index=True)
+    digests.clear()
+    unique, first = distinct(all_digests)
+    del all_digests
     open_ = book.find(unique) < 0
     known_errors = set(run_errors(run))
     if known_errors:
@@ -148,8 +156,8 @@ def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict
         digests.append(needed(run, ref)[0][rows])
     flat = np.concatenate(digests)
     answers = ask(run, pd.concat(frames), flat, plan["repeat"])
-    reasons = {flat[i].tobytes().hex(): str(reason) for i, reason in enumerate(answers.errors) if reason is not None}
-    if reasons and plan["repeat"] == 0:
+    reasons = error_reasons(flat, answers)
+    if plan["repeat"] == 0:
         add_errors(run, reasons)
     return {"sent": len(flat), "errors": len(reasons)}
 

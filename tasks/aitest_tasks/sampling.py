@@ -36,6 +36,11 @@ def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[s
         for name in card.card.inputs.columns:
             if name not in names:
                 raise InputError(f"the card's inputs.columns: {unknown('column', name, names)} (of the data)")
+        if data.label in card.card.inputs.columns:
+            raise InputError(
+                f"data.label: {data.label!r} is also in the card's inputs.columns, and the model must not be told its label; "
+                "name another column"
+            )
         return list(card.card.inputs.columns)
     ignored = {name for name, override in data.columns.items() if override.ignore}
     return [name for name in names if name != data.label and name not in ignored]
@@ -51,6 +56,13 @@ def check_data(data: DataConfig, source: TableSource) -> None:
     strange = [name for name in names if name.startswith("@")]
     if strange:
         raise InputError(f"data {source.url}: column {strange[0]!r} starts with @, which aitest keeps for itself; rename it")
+
+
+def check_rows(*sources: TableSource | None) -> None:
+    """Raises `InputError` where a table has no rows."""
+    for source in sources:
+        if source is not None:
+            source.rows  # noqa: B018 -- counting is what raises
 
 
 def sampling_job(run: Run) -> dict[str, Any]:

@@ -29,7 +29,6 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
     config = run.suite.suite.properties[index]
     books = [answer_book(run, repeat) for repeat in range(1 if run.prepared["deterministic"] else 1 + SELF_FLIP_REPEATS)]
     refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases), *([ArtifactRef.of(flips["ref"])] if flips else [])]
-    ids = [needed(run, ref)[0] for ref in refs]
     return {
         "aitest": __version__,  # a release may word a sentence differently; scoring again costs no query
         "scoring": SCORING_VERSION,
@@ -46,7 +45,7 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         "protected": sorted(run.suite.suite.data.protected),
         "type": run.info.type,
         "classes": list(run.info.classes) if run.info.classes is not None else None,
-        "answers": [book_digest(book, book.find(part)) for book in books for part in ids],
+        "answers": [book_digest(book, book.find(needed(run, ref)[0])) for book in books for ref in refs],
         "errors": digest(run_errors(run)),
         "unpaid": unpaid,
         "flips": flips,

@@ -22,6 +22,8 @@ QUIET = {
     "PREFECT_CLI_PROMPT": "false",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
     "MLFLOW_LOGGING_LEVEL": "ERROR",
+    # MLflow's own seven retries keep a user waiting for minutes before he learns that the server is down.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 

@@ -31,9 +31,7 @@ def test_a_regressor(project):
     data = frame.assign(wage=truth + errors)
     suite = {"data": {"test": "data.csv", "label": "wage"}}
     with serving(wage) as server:
-        project.fill(
-            server, data, card={"type": "tabular-regressor"}, suite=suite, properties=[GENERALIZATION, ROBUSTNESS]
-        )
+        project.fill(server, data, card={"type": "tabular-regressor"}, suite=suite, properties=[GENERALIZATION, ROBUSTNESS])
         report = project.run()
     assert report["queries"]["sent"] == len(server.distinct)
     assert metric(report, "tabular.generalization", "rmse")["value"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)

@@ -1,7 +1,8 @@
 """Same suite, same cases, same verdicts: whatever the workers, the batches and the order of the file."""
 
 import pytest
-from projects import new_project, people, property_of
+from model_server import serving
+from projects import income, new_project, people, property_of
 
 COMPARED = ["case_id", "seed_id", "params", "strength", "expected", "observed", "outcome", "reason", "explanation", "distance"]
 
@@ -21,9 +22,6 @@ def outcome(project, report):
 
 @pytest.fixture(scope="module")
 def server():
-    from model_server import serving
-    from projects import income
-
     with serving(income, lambda row: min(max((row[0] + row[1] - 40) / 110, 0), 1)) as running:
         yield running
 
@@ -63,9 +61,11 @@ def test_the_order_of_the_file_makes_no_difference(project, server, reference):
 def test_another_random_seed_makes_other_cases(project, server, reference):
     project.fill(server, people(250), suite=SUITE | {"random_seed": 8}, card=CARD, **SCORED)
     found = outcome(project, project.run())
-    assert not set(found["cases"][0]) & set(reference["cases"][0])
+    noisy = slice(0, 250)  # a category can be swapped for the same one again, a number cannot be moved as far again
+    assert not set(found["cases"][0][noisy]) & set(reference["cases"][0][noisy])
     assert set(found["cases"][1]) == set(reference["cases"][1])
-    assert found["properties"][0]["metrics"] == reference["properties"][0]["metrics"]
+    values = [[item["value"] for item in one["properties"][0]["metrics"]] for one in (found, reference)]
+    assert values[0] == pytest.approx(values[1])
 
 
 def test_equal_rows_keep_their_ids_when_the_file_is_shuffled(project, server, tmp_path):

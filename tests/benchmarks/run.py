@@ -1,0 +1,217 @@
+"""Benchmarks of the whole: `python tests/benchmarks/run.py [overhead] [memory] [table]`."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+HERE = Path(__file__).parent
+AITEST = [sys.executable, "-m", "aitest_flows.cli"]
+
+
+def project(folder: Path, rows: int, model: str, transforms: list[dict[str, Any]]) -> Path:
+    """A project folder: synthetic rows, a card for a model of `models.py`, a suite."""
+    rng = np.random.default_rng(0)
+    columns = {name: np.round(rng.normal(size=rows), 3) for name in "abcdef"}
+    frame = pd.DataFrame(columns | {"kind": rng.choice(["x", "y", "z"], rows), "count": rng.integers(0, 100, rows)})
+    frame["label"] = np.where(frame["a"] + frame["b"] + rng.normal(0, 0.3, rows) > 0, "yes", "no")
+    frame.to_parquet(folder / "data.parquet")
+    card = {
+        "name": "bench",
+        "revision": "1",
+        "type": "tabular-classifier",
+        "classes": ["no", "yes"],
+        "python": {"callable": f"models:{model}", "path": [str(HERE)]},
+    }
+    suite = {
+        "suite": "bench",
+        "model": {"card": "card.yaml"},
+        "data": {"test": "data.parquet", "label": "label"},
+        "properties": [{"property": "tabular.robustness", "transforms": transforms, "gates": {"pass_rate": {"min": 0.9}}}],
+    }
+    (folder / "card.yaml").write_text(json.dumps(card))
+    (folder / "suite.yaml").write_text(json.dumps(suite))
+    return folder / "suite.yaml"
+
+
+def plain_loop(suite_file: Path) -> dict[str, float]:
+    """The same work without Prefect, MLflow, caching or a report: sample, generate, ask, score, count."""
+    from functools import partial
+
+    from aitest_lib.config.card import load_card, model_info
+    from aitest_lib.config.suite import load_suite, transforms_of
+    from aitest_lib.data.sampling import StratifiedSampler
+    from aitest_lib.data.schema import build_profile
+    from aitest_lib.data.table import TableSource, to_frame
+    from aitest_lib.models.base import open_model
+    from aitest_lib.rng import rng_for
+    from aitest_lib.transforms.base import TableBatch
+
+    loaded = load_suite(suite_file)
+    source = TableSource(str(suite_file.parent / "data.parquet"))
+    card = load_card(suite_file.parent / "card.yaml")
+    model = open_model(card, model_info(card))
+    started, cpu = time.perf_counter(), _cpu()
+    profile = build_profile(source, None, {}, [], {"label"})
+    names = [column.name for column in profile.columns]
+    seeds = StratifiedSampler().choose(source, source.schema.names, [], "label", 0)
+    frame = to_frame(source.take(seeds.positions, names))
+    shard = 2_500  # what a run makes of 2 ms a row
+    baseline = np.concatenate([model.predict(frame.iloc[at : at + shard]).labels for at in range(0, len(frame), shard)])
+    kept = total = 0
+    for component in transforms_of(loaded.suite.properties[0], loaded.document, ("properties", 0)):
+        for at in range(0, len(frame), shard):
+            part, ids = frame.iloc[at : at + shard], seeds.seed_ids[at : at + shard]
+            drawn = component.draw(ids, TableBatch(part, profile, tuple(names)), partial(rng_for, 0, component.key))
+            changed = component.apply(part, drawn.params)
+            moved = (changed != part).any(axis=1).to_numpy()
+            answers = model.predict(changed[moved]).labels
+            kept += int((answers == baseline[at : at + shard][moved]).sum())
+            total += int(moved.sum())
+    model.close()
+    return {"wall": time.perf_counter() - started, "cpu": _cpu() - cpu, "cases": total, "kept": kept}
+
+
+def _cpu() -> float:
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    )
+
+
+def in_flow(suite_file: Path) -> dict[str, float]:
+    """The flow itself, its start-up (imports, Prefect server, MLflow's database) apart; the server's CPU included."""
+    os.chdir(suite_file.parent)
+    from aitest_tasks.settings import open_settings
+
+    settings = open_settings()
+    from aitest_flows import runner
+    from aitest_flows.prefect_server import prefect_server
+    from aitest_flows.suite import suite
+    from aitest_lib.config.suite import load_suite
+
+    with prefect_server(settings.prefect_home, settings.logs):
+        run = runner.start(settings, runner.request_run(settings, load_suite(suite_file), runner.Options()))
+        assert suite
+        server = _server_cpu(settings.prefect_home)
+        started, cpu = time.perf_counter(), _cpu()
+        report = runner.execute(settings, run)
+        wall, own = time.perf_counter() - started, _cpu() - cpu
+        return {
+            "wall": wall,
+            "cpu": own + _server_cpu(settings.prefect_home) - server,
+            "cases": report.properties[0].cases.total,
+        }
+
+
+def _server_cpu(home: Path) -> float:
+    """CPU seconds of the Prefect server's processes so far."""
+    supervisor = int((home / "supervisor.pid").read_text())
+    total = 0.0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == supervisor:
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def _apart(name: str, suite_file: Path) -> dict[str, float]:
+    """Runs one of the functions above in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, "--part", name, str(suite_file)], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def overhead() -> None:
+    """Flow against plain loop, in turn, three times."""
+    rows, ratios = [], []
+    with tempfile.TemporaryDirectory() as root:
+        for turn in range(3):
+            folder = Path(root, str(turn))
+            folder.mkdir()
+            suite_file = project(folder, 20_000, "Slow", [{"name": "numeric_noise", "epsilon": 0.1}])
+            loop, flow = _apart("plain_loop", suite_file), _apart("in_flow", suite_file)
+            rows += [("plain loop", loop), ("flow", flow)]
+            ratios.append((flow["wall"] / loop["wall"], flow["cpu"] / loop["cpu"]))
+    print(f"{'overhead':<14}{'wall s':>10}{'CPU s':>10}{'cases':>10}")
+    for name, found in rows:
+        print(f"{name:<14}{found['wall']:>10.1f}{found['cpu']:>10.1f}{found['cases']:>10,.0f}")
+    wall, cpu = np.median(np.array(ratios), axis=0)
+    print(f"flow / plain loop, median of 3: wall x {wall:.3f}, CPU x {cpu:.3f}\n")
+
+
+def memory() -> None:
+    """Peak memory of `aitest run` (the process itself) for 100,000 and 1,000,000 cases."""
+    transforms = [{"name": "numeric_noise", "epsilon": [0.1, 0.2, 0.3, 0.4]}]
+    print(f"{'memory':<14}{'peak MB':>10}{'wall s':>10}{'CPU s':>10}{'store MB':>10}")
+    peaks = []
+    for cases in (100_000, 1_000_000):
+        with tempfile.TemporaryDirectory() as root:
+            suite_file = project(Path(root), cases // 4, "instant", transforms)
+            started = time.perf_counter()
+            process = subprocess.Popen(
+                [*AITEST, "run", suite_file.name], cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+            if os.waitstatus_to_exitcode(status) not in (0, 1, 4):
+                sys.exit(f"the run of {cases:,} cases ended with {os.waitstatus_to_exitcode(status)}")
+            wall = time.perf_counter() - started
+            size = sum(file.stat().st_size for file in Path(root, ".aitest", "store").rglob("*") if file.is_file())
+            peaks.append(usage.ru_maxrss)
+            print(
+                f"{cases:<14,}{usage.ru_maxrss / 1e3:>10,.0f}{wall:>10.1f}{usage.ru_utime + usage.ru_stime:>10.1f}{size / 1e6:>10,.0f}"
+            )
+    print(f"1,000,000 / 100,000 cases: peak memory x {peaks[1] / peaks[0]:.2f}\n")
+
+
+def sample_table(suite_file: Path) -> dict[str, float]:
+    """Schema, digests and a stratified sample of a large Parquet file."""
+    from aitest_lib.artifacts.store import Store
+    from aitest_lib.config.suite import DataConfig
+    from aitest_lib.data.table import TableSource
+    from aitest_tasks.sampling import write_seeds
+
+    source = TableSource(str(suite_file.parent / "data.parquet"))
+    data = DataConfig.model_validate({"test": source.url, "label": "label", "sample": 2_000})
+    started, cpu = time.perf_counter(), _cpu()
+    found = write_seeds(Store(str(suite_file.parent / "store")), source, None, data, [*"abcdef", "kind", "count"], 0, True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return {"wall": time.perf_counter() - started, "cpu": _cpu() - cpu, "peak": peak, "seeds": found["seeds"]}
+
+
+def table() -> None:
+    """A million rows."""
+    with tempfile.TemporaryDirectory() as root:
+        found = _apart("sample_table", project(Path(root), 1_000_000, "instant", [{"name": "category_swap"}]))
+    print(f"{'table':<14}{'peak MB':>10}{'wall s':>10}{'CPU s':>10}{'seeds':>10}")
+    print(f"{'1,000,000 rows':<14}{found['peak']:>10,.0f}{found['wall']:>10.1f}{found['cpu']:>10.1f}{found['seeds']:>10,.0f}\n")
+
+
+BENCHMARKS: dict[str, Callable[[], None]] = {"overhead": overhead, "memory": memory, "table": table}
+PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
+    "plain_loop": plain_loop,
+    "in_flow": in_flow,
+    "sample_table": sample_table,
+}
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--part"]:
+        print(json.dumps(PARTS[sys.argv[2]](Path(sys.argv[3]))))
+    else:
+        for name in sys.argv[1:] or BENCHMARKS:
+            BENCHMARKS[name]()

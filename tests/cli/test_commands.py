@@ -1,0 +1,215 @@
+"""The commands around a run: each does what it says, quietly, in a process of its own where that may matter."""
+
+import json
+import math
+import xml.etree.ElementTree as ET
+
+import pytest
+from projects import COLUMNS, is_calm, new_project, people
+
+from aitest_lib.reports.report import RunReport
+
+TOP = {
+    "schema_version",
+    "suite",
+    "run_id",
+    "status",
+    "model",
+    "provenance",
+    "started",
+    "seconds",
+    "queries",
+    "properties",
+}
+INSIDE = {
+    "model": {"name", "version", "revision", "type", "digest", "epoch", "changed"},
+    "provenance": {
+        "aitest",
+        "packages",
+        "suite_digest",
+        "data_digest",
+        "random_seed",
+        "started_by",
+        "previous_looks",
+    },
+    "queries": {"planned", "sent", "cached", "sentinel", "retries", "errors"},
+}
+PROPERTY = {"property", "status", "cases", "metrics", "gates", "explanation", "queries", "seconds", "artifacts"}
+METRIC = {"name", "slice", "value", "low", "high", "n", "unit", "higher_is_better"}
+GATE = {"metric", "slice", "verdict", "waived", "reason"}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished run, made by the command as a process."""
+    from model_server import serving
+    from projects import income
+
+    project = new_project(tmp_path_factory.mktemp("commands") / "project")
+    with serving(income) as server:
+        project.fill(server, people(250))
+        ran = project.cli("run", "suite.yaml", "--json", "r.json", "--junit", "r.xml")
+        yield project, ran
+
+
+def numbers(value):
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in numbers(item)]
+    if isinstance(value, list):
+        return [number for item in value for number in numbers(item)]
+    return [value] if isinstance(value, float) else []
+
+
+def test_the_report_has_the_keys_of_the_contract(done):
+    project, ran = done
+    assert ran.code == 0, ran.text
+    assert is_calm(ran.text)
+    text = (project.folder / "r.json").read_text()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    report = json.loads(text)
+    RunReport.model_validate(report)
+    assert set(report) >= TOP
+    for name, keys in INSIDE.items():
+        assert set(report[name]) >= keys
+    assert report["started"].endswith("Z")
+    for item in report["properties"]:
+        assert set(item) >= PROPERTY
+        assert set(item["cases"]) == {"total", "passed", "failed", "skipped", "error"}
+        assert item["cases"]["total"] == sum(count for name, count in item["cases"].items() if name != "total")
+        assert set(item["queries"]) == {"planned", "sent", "cached"}
+        for metric in item["metrics"]:
+            assert set(metric) >= METRIC
+            assert metric["value"] is not None or metric["reason"]
+            if None not in (metric["low"], metric["value"], metric["high"]):
+                assert metric["low"] <= metric["value"] <= metric["high"]
+        for gate in item["gates"]:
+            assert set(gate) >= GATE
+            assert (gate["min"] is None) != (gate["max"] is None)
+    assert all(math.isfinite(number) for number in numbers(report))
+
+
+def test_show_in_every_format(done):
+    project, _ = done
+    table = project.here("show")
+    shown = project.here("show", "last", "--property", "tabular.robustness", "--failures", "3")
+    data = project.here("show", "last", "--format", "json")
+    page = project.here("show", "last", "--format", "md", "--failures", "2")
+    for found in (table, shown, data, page):
+        assert found.code == 0, found.text
+        assert found.err == ""
+    assert "tabular.generalization" in table.out
+    assert "tabular.generalization" not in shown.out
+    assert "pass_rate" in shown.out
+    assert json.loads(data.out)
+    assert "|" in page.out
+    wrong = project.here("show", "last", "--format", "yaml")
+    assert wrong.code == 2
+    unknown = project.here("show", "last", "--property", "tabular.fairness")
+    assert unknown.code == 2
+
+
+def test_a_prefix_of_the_id_names_the_run(done):
+    project, _ = done
+    run_id = project.report("r.json")["run_id"]
+    assert project.here("show", run_id[:10]).out == project.here("show", "last").out
+    assert run_id in project.here("status", run_id[:10]).out
+
+
+def test_the_page_is_self_contained(done):
+    project, _ = done
+    found = project.here("report", "last", "-o", "page.html")
+    assert found.code == 0, found.text
+    page = (project.folder / "page.html").read_text()
+    assert "tabular.robustness" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert project.here("report", "last", "-o", "nowhere/page.html").code == 2
+
+
+def test_junit(done):
+    project, _ = done
+    root = ET.parse(project.folder / "r.xml").getroot()
+    gates = sum(len(item["gates"]) or 1 for item in project.report("r.json")["properties"])
+    cases = root.findall(".//testcase")
+    assert len(cases) == gates
+    assert not root.findall(".//failure")
+
+
+def test_status_counts_like_the_report(done):
+    project, _ = done
+    found = project.here("status")
+    assert found.code == 0
+    for item in project.report("r.json")["properties"]:
+        [line] = [line for line in found.out.splitlines() if line.startswith(item["property"])]
+        words = line.replace(",", "").split()
+        assert str(item["cases"]["passed"]) in words
+        assert str(item["cases"]["failed"]) in words
+
+
+def test_lists_and_schemas(done):
+    project, _ = done
+    for args in (("list", "properties"), ("list", "transforms"), ("schema", "suite"), ("schema", "model")):
+        found = project.here(*args)
+        assert found.code == 0, found.text
+        assert found.err == ""
+        if args[0] == "schema":
+            assert json.loads(found.out)["properties"]
+    assert "numeric_noise" in project.here("list", "transforms").out
+
+
+def test_help_and_version_need_no_project(tmp_path):
+    project = new_project(tmp_path / "empty", prefect=False)
+    for args in (("--help",), ("--version",), ("run", "--help")):
+        found = project.cli(*args)
+        assert found.code == 0
+        assert found.err == ""
+    assert not project.home.exists()
+
+
+def test_probe_says_how_the_model_answers(done):
+    project, _ = done
+    found = project.cli("probe", "card.yaml", "--data", "data.csv")
+    assert found.code == 0, found.text
+    assert "deterministic" in found.out
+    assert found.err == ""
+
+
+def test_probe_of_a_model_that_answers_wrongly_says_what_came_back(project, server):
+    project.fill(server, people(50))
+    server.inject("one", None)
+    found = project.here("probe", "card.yaml", "--data", "data.csv")
+    assert found.code == 3
+    assert "sent 20 rows, got 1" in found.err
+
+
+def test_audit_runs_the_default_properties(project, server):
+    project.fill(server, people(150))
+    found = project.here("audit", "card.yaml", "data.csv", "--label", "income", "--protected", "sex", "--json", "r.json")
+    report = project.report("r.json")
+    assert found.code == {"passed": 0, "unjudged": 0, "failed": 1, "inconclusive": 4}[report["status"]]
+    assert {"tabular.generalization", "tabular.robustness"} <= {item["property"] for item in report["properties"]}
+    assert any("sex" in metric["slice"] for item in report["properties"] for metric in item["metrics"])
+    assert report["queries"]["sent"] == len(server.distinct)
+
+
+def test_doctor(done):
+    project, _ = done
+    found = project.cli("doctor")
+    assert found.code == 0, found.text
+    assert is_calm(found.text)
+    project.env["AITEST_STORE"] = str(project.folder / "data.csv" / "store")
+    try:
+        broken = project.here("doctor")
+    finally:
+        del project.env["AITEST_STORE"]
+    assert broken.code == 3
+    assert "AITEST_STORE" in broken.out
+
+
+def test_columns_of_the_card_are_sent_in_its_order(project, server):
+    frame = people(60)
+    project.fill(server, frame[["sex", "income", "job", "rate", "hours", "age"]])
+    project.run("--only", "tabular.generalization")
+    body = json.loads(server.requests[-1]["body"])
+    assert body["fields"] == COLUMNS
+    assert len(server.distinct) == 60

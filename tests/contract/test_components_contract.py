@@ -1,0 +1,154 @@
+"""One contract for all components: those that are registered, and those that the library uses by itself."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import pickle
+import re
+from typing import Any
+
+import pytest
+from tables import PROTECTED, SCHEMA, rows, seeds_of
+
+from aitest_lib.component import Component
+from aitest_lib.data.sampling import StratifiedSampler
+from aitest_lib.parameters import describe, parameter_model
+from aitest_lib.registry import components
+from aitest_lib.scorers.invariance import InvarianceScorer
+from aitest_lib.searches.rows import SmallestFlip
+from aitest_lib.transforms.base import TabularTransform, Transform
+
+REGISTERED = list(components().values())
+OWN = [StratifiedSampler, InvarianceScorer, SmallestFlip]
+every_component = pytest.mark.parametrize("cls", [*REGISTERED, *OWN], ids=lambda cls: cls.name)
+every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.name)
+every_transform = pytest.mark.parametrize(
+    "cls", [cls for cls in REGISTERED if issubclass(cls, TabularTransform)], ids=lambda cls: cls.name
+)
+
+
+def limits(cls: type[Component]) -> dict[str, dict[str, Any]]:
+    return {field.name: field.metadata.get("limits", {}) for field in dataclasses.fields(cls)}
+
+
+def test_all_components_of_the_library_are_in_this_table():
+    def below(cls: type) -> set[type]:
+        return {cls, *(found for child in cls.__subclasses__() for found in below(child))}
+
+    concrete = {
+        cls
+        for cls in below(Component)
+        if cls.__module__.startswith("aitest_") and "name" in vars(cls) and not inspect.isabstract(cls)
+    }
+    assert concrete == {*REGISTERED, *OWN}
+
+
+@every_component
+def test_it_is_named_versioned_and_documented(cls):
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", cls.name)
+    assert isinstance(cls.version, int)
+    assert cls.version >= 1
+    assert "__doc__" in vars(cls)
+    assert len(cls.__doc__.split()) >= 4
+    assert not cls.__doc__.startswith(f"{cls.__name__}(")  # what a dataclass writes where nobody did
+
+
+@every_component
+def test_it_does_not_change_once_made(cls):
+    made = cls()
+    assert dataclasses.is_dataclass(made)
+    for field in dataclasses.fields(cls):
+        assert field.kw_only
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(made, field.name, None)
+
+
+@every_component
+def test_it_is_its_parameters(cls):
+    made = cls()
+    parameters = made.parameters()
+    assert json.loads(json.dumps(parameters, allow_nan=False)) == json.loads(json.dumps(parameters))
+    again = cls(**parameters)
+    assert again == made
+    assert again.fingerprint() == made.fingerprint() == pickle.loads(pickle.dumps(made)).fingerprint()
+    assert re.fullmatch(r"[0-9a-f]{32}", made.fingerprint())
+    assert made.key == f"{cls.name}@{cls.version}"
+
+
+@every_component
+def test_its_fingerprint_tells_versions_apart(cls, monkeypatch):
+    before = cls().fingerprint()
+    monkeypatch.setattr(cls, "version", cls.version + 1)
+    assert cls().fingerprint() != before
+
+
+@every_registered
+def test_every_parameter_is_told_to_users(cls):
+    for row in describe(cls):
+        assert row["help"], row["name"]
+    schema = parameter_model(cls).model_json_schema()
+    assert set(schema.get("properties", {})) == {field.name for field in dataclasses.fields(cls)}
+
+
+@every_registered
+def test_defaults_are_valid_and_limits_are_kept(cls):
+    model = parameter_model(cls)
+    assert cls(**model().model_dump()) == cls()
+    with pytest.raises(ValueError, match="extra"):
+        model(no_such_parameter=1)
+    for name, given in limits(cls).items():
+        outside = {"gt": given.get("gt"), "ge": None, "lt": given.get("lt"), "le": None}
+        if "ge" in given:
+            outside["ge"] = given["ge"] - 1
+        if "le" in given:
+            outside["le"] = given["le"] + 1
+        for value in outside.values():
+            if value is not None:
+                with pytest.raises(ValueError, match=name):
+                    model(**{name: value})
+
+
+@every_registered
+def test_a_transform_says_what_it_works_on(cls):
+    assert issubclass(cls, Transform)
+    assert cls.modality
+    assert cls.distance_unit
+    names = {field.name for field in dataclasses.fields(cls)}
+    assert cls.strength is None or cls.strength in names
+    made = cls()
+    assert made.slice["transform"] == cls.name
+    assert made.strength_value == (None if cls.strength is None else getattr(made, cls.strength))
+
+
+@every_registered
+def test_randomness_and_strength_are_apart(cls):
+    """What a case is made of comes from the generator it is handed, never from one of the module's own."""
+    tree = ast.parse(inspect.getsource(inspect.getmodule(cls)))
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not names & {"default_rng", "seed", "RandomState", "shuffle"}
+    assert not any(
+        isinstance(node, ast.Import) and any(name.name == "random" for name in node.names) for node in ast.walk(tree)
+    )
+
+
+@every_transform
+def test_a_draw_has_one_entry_for_each_seed_and_is_json(cls):
+    seeds = seeds_of(rows(60), SCHEMA, protected=PROTECTED)
+    draw = seeds.draw(cls())
+    assert len(draw.params) == len(draw.distance) == len(draw.not_applicable) == 60
+    assert json.loads(json.dumps(draw.params, allow_nan=False)) == draw.params
+    assert (draw.distance >= 0).all()
+    for row, reason in zip(draw.params, draw.not_applicable, strict=True):
+        assert set(row["set"]) <= set(seeds.batch.changeable)
+        assert reason is None or not row["set"]
+
+
+@every_transform
+def test_no_seeds_make_no_cases(cls):
+    seeds = seeds_of(rows(60), SCHEMA, protected=PROTECTED)
+    draw = seeds.draw(cls(), slice(0, 0))
+    assert (len(draw.params), len(draw.distance)) == (0, 0)
+    assert len(cls().apply(seeds.batch.frame.iloc[:0], draw.params)) == 0

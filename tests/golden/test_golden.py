@@ -1,0 +1,157 @@
+"""What every component makes of fixed seeds, pinned by name and version: other output needs another version.
+
+Caches trust the version. Where an output was meant to change, raise the component's `version` and print the new digests:
+
+    python tests/golden/test_golden.py > tests/golden/digests.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import pytest
+from tables import PROTECTED, RANDOM_SEED, SCHEMA, Seeds, rows, seeds_of
+
+from aitest_lib.artifacts.codecs import get_table
+from aitest_lib.canonical import array_digest, digest
+from aitest_lib.component import Component
+from aitest_lib.data.sampling import StratifiedSampler
+from aitest_lib.data.table import hex_digests, memory_source, row_digests
+from aitest_lib.registry import components
+from aitest_lib.scorers.invariance import Answered, InvarianceScorer, Tally
+from aitest_lib.searches.rows import SmallestFlip
+from aitest_lib.transforms.base import TabularTransform
+from aitest_tasks.generation import write_cases
+
+DIGESTS = Path(__file__).with_name("digests.json")
+# A transform with a strength is pinned at a weak and a strong one.
+STRENGTHS: dict[str, tuple[float, ...]] = {"epsilon": (0.1, 2.0)}
+
+
+def cases(cls: type[TabularTransform], seeds: Seeds) -> Any:
+    """The cases of a transform, as they are stored: ids, parameters, status and inputs."""
+    strengths = STRENGTHS.get(cls.strength or "", (None,))
+    made = [cls() if strength is None else cls(**{str(cls.strength): strength}) for strength in strengths]
+    tables = [get_table(seeds.store, write_cases(seeds.store, seeds.job(component))) for component in made]
+    return [[table.drop_columns(["@digest"]).to_pylist() for table in tables]]
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))
+
+
+def of_transform(cls: type[TabularTransform]) -> Any:
+    return as_json(cases(cls, seeds_of(rows(), SCHEMA, protected=PROTECTED)))
+
+
+def of_sampler(cls: type[StratifiedSampler]) -> Any:
+    source = memory_source(rows()[["age", "job", "sex", "ssn"]])
+    return [cls(rows=count).choose(source, ["age", "job", "sex"], ["ssn"], "sex", RANDOM_SEED).seed_ids for count in (None, 50)]
+
+
+def of_scorer(cls: type[InvarianceScorer]) -> Any:
+    """Outcomes for every combination of what can be known of a case, and figures of random ones."""
+    bits = np.array([[number >> bit & 1 for bit in range(7)] for number in range(128)], bool).T
+    errors = np.full(128, "no answer", dtype=object)
+    skip = np.where(bits[0], "no_op", None)
+    outcome, reason = cls().outcomes(
+        skip, Answered(bits[1], bits[2], errors), Answered(bits[3], bits[4], errors), bits[5], bits[6]
+    )
+    rng = np.random.default_rng(0)
+    tallies = [Tally({"transform": name}, *(rng.random((5, 200)) < 0.8)) for name in ("a", "b")]
+    flips = rng.integers(0, 3, 200) / 5
+    figures = [
+        {
+            "metric": figure.metric(0.95).model_dump(),
+            "bounds": [None if one is None else one.bounds(0.95) for one in (figure.judged, figure.pessimistic)],
+            "note": figure.note,
+        }
+        for scorer in (cls(), cls(sequential=True))
+        for own in (None, flips)
+        for figure in scorer.figures(tallies, own, labelled=True)
+    ]
+    return [outcome.tolist(), reason.tolist(), rounded(figures)]
+
+
+def of_search(cls: type[SmallestFlip]) -> Any:
+    seeds = seeds_of(rows(60), SCHEMA, protected=PROTECTED)
+    columns = [name for name in seeds.batch.changeable if name != "account"]
+    grid = cls().grid(seeds.batch.frame.drop(columns="account"), seeds.profile, columns)
+    text = grid.frame.astype(object).where(grid.frame.notna(), None)
+    return as_json([rounded(text.to_dict("list")), grid.seed.tolist(), grid.column, rounded(grid.shift.tolist())])
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to 9 digits: the last bits of a sum may differ from machine to machine."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def pinned() -> Iterable[tuple[type[Component], Callable[[Any], Any]]]:
+    """Every component with what makes its output."""
+    for cls in components().values():
+        if issubclass(cls, TabularTransform):
+            yield cls, of_transform
+    yield StratifiedSampler, of_sampler
+    yield InvarianceScorer, of_scorer
+    yield SmallestFlip, of_search
+
+
+def digests() -> dict[str, str]:
+    """The digest of every component's output by "name@version"."""
+    return {f"{cls.name}@{cls.version}": digest(make(cls)) for cls, make in pinned()}
+
+
+@pytest.mark.parametrize(("cls", "make"), list(pinned()), ids=lambda item: getattr(item, "name", ""))
+def test_the_output_is_the_pinned_one(cls, make):
+    known = json.loads(DIGESTS.read_text())
+    key = f"{cls.name}@{cls.version}"
+    assert key in known, f"{key} is not pinned; {__doc__}"
+    assert digest(make(cls)) == known[key], f"the output of {key} is another one; {__doc__}"
+
+
+def test_nothing_is_pinned_that_is_no_more():
+    assert set(json.loads(DIGESTS.read_text())) == {f"{cls.name}@{cls.version}" for cls, _ in pinned()}
+
+
+def test_all_components_are_pinned():
+    unpinned = set(components().values()) - {cls for cls, _ in pinned()}
+    assert unpinned == set()
+
+
+def test_a_changed_output_is_noticed(monkeypatch):
+    """The guard itself: a draw that differs in one seed has another digest."""
+    cls = components()["numeric_noise"]
+    before = digest(of_transform(cls))
+    draw = cls.draw
+
+    def other(self, seed_ids, batch, rng_for):
+        made = draw(self, seed_ids, batch, rng_for)
+        made.params[0]["set"]["pay"] = 1.0
+        return made
+
+    monkeypatch.setattr(cls, "draw", other)
+    assert digest(of_transform(cls)) != before
+
+
+def test_ids_of_seeds_and_of_arrays_are_pinned():
+    """The names under which answers and cases are kept: a change here makes every store forget."""
+    assert hex_digests(row_digests(memory_source(rows(1)).take(np.array([0]), rows(1).columns))) == [
+        "4669eaf4f6c9d12432727e689b6c05bf"
+    ]
+    assert array_digest(np.arange(24, dtype=np.float32).reshape(2, 3, 4)) == "718e34a87af84816fa25267ad23c82ce"
+
+
+if __name__ == "__main__":
+    print(json.dumps(digests(), indent=1, sort_keys=True))

@@ -1,0 +1,140 @@
+"""Kept answers: segments that only grow, read as one sorted book."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aitest_lib.answers import AnswerBook, book_digest, folder, read_book, write_segment
+from aitest_lib.artifacts.store import Store
+from aitest_lib.canonical import digest
+from aitest_lib.errors import ArtifactMissing
+from aitest_lib.types import Predictions
+
+HERE = folder("model", "1")
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(str(tmp_path))
+
+
+def ids(*names: object) -> np.ndarray:
+    return np.frombuffer(b"".join(bytes.fromhex(digest(name)) for name in names), dtype="V16")
+
+
+def answers(labels, scores=None, errors=None) -> Predictions:
+    return Predictions(
+        np.array(labels, dtype=object),
+        None if scores is None else np.array(scores, dtype=float),
+        np.array(errors or [None] * len(labels), dtype=object),
+    )
+
+
+def labels_of(book: AnswerBook, *names: object) -> list[object]:
+    return book.labels(book.find(ids(*names))).tolist()
+
+
+def test_an_empty_book(store):
+    book = read_book(store, [HERE])
+    assert book.find(ids("a", "b")).tolist() == [-1, -1]
+    assert labels_of(book, "a") == [None]
+    assert (book.scores, book.by_run) == (None, {})
+
+
+def test_answers_are_found_in_any_order(store):
+    write_segment(store, HERE, ids("a", "b"), answers(["no", "yes"]), "run-1")
+    write_segment(store, HERE, ids("c"), answers(["no"]), "run-2")
+    book = read_book(store, [HERE])
+    assert labels_of(book, "c", "x", "b", "a", "b") == ["no", None, "yes", "no", "yes"]
+    assert book.by_run == {"run-1": 2, "run-2": 1}
+
+
+def test_many_answers_agree_with_a_dictionary(store):
+    rng = np.random.default_rng(0)
+    kept: dict[int, str] = {}
+    for _ in range(20):
+        numbers = rng.choice(400, 40, replace=False).tolist()
+        labels = rng.choice(["a", "b", "c"], 40).tolist()
+        write_segment(store, HERE, ids(*numbers), answers(labels), "r")
+        kept = dict(zip(numbers, labels, strict=True)) | kept  # the earlier answer counts
+    assert labels_of(read_book(store, [HERE]), *range(400)) == [kept.get(number) for number in range(400)]
+
+
+@pytest.mark.parametrize("labels", [["1", "2"], [1, 2], [True, False], [0.5, -1e300], ["é\n", '"']])
+def test_labels_keep_value_and_type(store, labels):
+    write_segment(store, HERE, ids("a", "b"), answers(labels), "r")
+    found = labels_of(read_book(store, [HERE]), "a", "b")
+    assert found == labels
+    assert [type(value) for value in found] == [type(value) for value in labels]
+
+
+def test_errors_are_not_kept(store):
+    write_segment(store, HERE, ids("a", "b", "c"), answers(["no", None, "yes"], errors=[None, "timeout", None]), "r")
+    assert labels_of(read_book(store, [HERE]), "a", "b", "c") == ["no", None, "yes"]
+    write_segment(store, HERE, ids("b"), answers([None], errors=["timeout"]), "r")
+    assert len(store.files(HERE)) == 1
+
+
+def test_scores(store):
+    write_segment(store, HERE, ids("a"), answers(["no"], [[0.75, 0.25]]), "r")
+    write_segment(store, HERE, ids("b"), answers(["yes"]), "r")
+    write_segment(store, HERE, ids("c", "d"), answers(["yes", "no"], [[0.1, 0.9], [np.nan, 0.5]]), "r")
+    book = read_book(store, [HERE])
+    found = book.scores[book.find(ids("a", "b", "c", "d"))]
+    np.testing.assert_array_equal(found, [[0.75, 0.25], [np.nan] * 2, [0.1, 0.9], [np.nan] * 2])
+
+
+def test_repeats_are_books_of_their_own(store):
+    write_segment(store, HERE, ids("a"), answers(["no"]), "r")
+    write_segment(store, HERE, ids("a"), answers(["yes"]), "r", repeat=1)
+    assert labels_of(read_book(store, [HERE]), "a") == ["no"]
+    assert labels_of(read_book(store, [HERE], repeat=1), "a") == ["yes"]
+
+
+def test_epochs_are_folders_of_their_own(store):
+    write_segment(store, folder("model", "1"), ids("a"), answers(["old"]), "r")
+    write_segment(store, folder("model", "2"), ids("a", "b"), answers(["new", "b"]), "r")
+    assert labels_of(read_book(store, [folder("model", "2")]), "a") == ["new"]
+    assert labels_of(read_book(store, [folder("model", "1"), folder("model", "2")]), "a", "b") == ["old", "b"]
+
+
+def test_a_damaged_segment_is_noticed(store):
+    store.write(f"{HERE}/0.parquet", b"PAR1")
+    with pytest.raises(ArtifactMissing, match="not a readable Parquet file"):
+        read_book(store, [HERE])
+
+
+class TestDigest:
+    def digest(self, store, *names: object) -> str:
+        book = read_book(store, [HERE])
+        return book_digest(book, book.find(ids(*names)))
+
+    @pytest.mark.parametrize("with_scores", [True, False])
+    def test_it_hangs_on_what_is_asked_for_alone(self, store, with_scores):
+        scores = [[0.9, 0.1], [0.2, 0.8]] if with_scores else None
+        write_segment(store, HERE, ids("a", "b"), answers(["no", "yes"], scores), "r")
+        before = self.digest(store, "a", "b")
+        write_segment(store, HERE, ids("y", "z"), answers(["other", "no"], scores), "r")
+        assert self.digest(store, "a", "b") == before
+        assert self.digest(store, "b", "a") != before
+        assert self.digest(store, "a", "z") != before
+        assert self.digest(store, "a", "x") != before
+
+    def test_it_is_the_same_in_another_book(self, tmp_path):
+        first, second = Store(str(tmp_path / "1")), Store(str(tmp_path / "2"))
+        write_segment(first, HERE, ids("a", "b", "c"), answers(["no", "yes", "no"]), "r")
+        write_segment(second, HERE, ids("x", "c"), answers(["maybe", "no"]), "s")
+        write_segment(second, HERE, ids("b", "a"), answers(["yes", "no"]), "s")
+        assert self.digest(first, "a", "b", "c") == self.digest(second, "a", "b", "c")
+
+    def test_a_new_answer_and_a_new_score_are_seen(self, tmp_path):
+        digests = set()
+        for number, (label, score) in enumerate([("no", 0.1), ("yes", 0.1), ("no", 0.2)]):
+            store = Store(str(tmp_path / str(number)))
+            write_segment(store, HERE, ids("a"), answers([label], [[score, 1 - score]]), "r")
+            digests.add(self.digest(store, "a"))
+        assert len(digests) == 3
+
+    def test_nothing_answered(self, store):
+        assert self.digest(store, "a") != self.digest(store, "a", "b")
