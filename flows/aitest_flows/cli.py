@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
+from aitest_flows.console import end, err, execute, masked, out, run_here, settings_for_command, write_file
 from aitest_lib import __version__
-from aitest_lib.errors import AitestError, Interrupted, UnavailableError
+from aitest_lib.errors import AitestError, UnavailableError
 
 if TYPE_CHECKING:
-    from aitest_lib.reports.report import RunReport
-    from aitest_tasks.runs import Run
-    from aitest_tasks.settings import Settings
+    pass
 
 app = typer.Typer(
     name="aitest",
@@ -29,10 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console()
-err = Console(stderr=True)
-
-EXIT_OF_STATUS = {"error": 3, "failed": 1, "inconclusive": 4}
 
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")]
 JunitFile = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")]
@@ -51,7 +45,7 @@ def demo(only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", 
 
     if only is not None and only not in MODALITIES:
         raise InputError(f"--only: {unknown('modality', only, MODALITIES)}")
-    run_demo(out, _settings(server=True), lambda settings, suite: _run(settings, suite, {}, quiet_report=True))
+    run_demo(out, settings_for_command(server=True), lambda settings, suite: run_here(settings, suite, {}, quiet_report=True))
 
 
 @app.command()
@@ -85,9 +79,9 @@ def audit(
     """Run the default properties and gates for a model at once."""
     from aitest_flows import api
 
-    settings = _settings()
+    settings = settings_for_command()
     suite = api.audit_suite(card, data, label, protected or [])
-    _end(_run(settings, suite, {}), json_file, junit, allow_inconclusive, require_gates=False)
+    end(run_here(settings, suite, {}), json_file, junit, allow_inconclusive, require_gates=False)
 
 
 @app.command()
@@ -108,7 +102,7 @@ def run(
     """Run a suite here."""
     from aitest_lib.config.suite import load_suite
 
-    settings = _settings(server=not dry_run)
+    settings = settings_for_command(server=not dry_run)
     loaded = load_suite(suite)
     options: dict[str, Any] = {"only": tuple(only or ()), "fresh": fresh, "budget": budget, "workers": workers}
     if dry_run:
@@ -118,7 +112,7 @@ def run(
 
         print_dry_run(plan_run(settings, request_run(settings, loaded, Options(**options))), out)
         return
-    _end(_run(settings, loaded, options), json_file, junit, allow_inconclusive, require_gates)
+    end(run_here(settings, loaded, options), json_file, junit, allow_inconclusive, require_gates)
 
 
 @app.command()
@@ -126,10 +120,10 @@ def resume(run_id: RunId, json_file: JsonFile = None, allow_inconclusive: AllowI
     """Finish an interrupted run; send only the queries that are missing."""
     from aitest_flows import api, runner
 
-    settings = _settings(server=True)
+    settings = settings_for_command(server=True)
     found = api.find(settings, run_id)
     runner.check_resumable(found)
-    _end(_execute(settings, found), json_file, None, allow_inconclusive, require_gates=False)
+    end(execute(settings, found), json_file, None, allow_inconclusive, require_gates=False)
 
 
 @app.command()
@@ -139,7 +133,7 @@ def status(run_id: RunId = "last") -> None:
     from aitest_flows.render import print_status
     from aitest_flows.states import status_of
 
-    print_status(status_of(api.find(_settings(), run_id)), out)
+    print_status(status_of(api.find(settings_for_command(), run_id)), out)
 
 
 @app.command()
@@ -186,7 +180,7 @@ def report(
     from aitest_lib.reports.html import render_html
 
     found, cases = api.show(run_id)
-    _write(output, render_html(found, cases))
+    write_file(output, render_html(found, cases))
     out.print(f"{output}: {output.stat().st_size / 1e3:,.0f} kB", markup=False, highlight=False)
 
 
@@ -199,7 +193,7 @@ def open_run_page(run_id: RunId = "last", browser: Annotated[bool, typer.Option(
     from aitest_flows.mlflow_ui import run_url, ui_url
     from aitest_tasks.tracking import Tracking
 
-    settings = _settings()
+    settings = settings_for_command()
     found = api.find(settings, run_id)
     tracking = Tracking(settings)
     experiment = tracking.do("find the run", lambda: tracking.client.get_run(found.run_id)).info.experiment_id
@@ -217,7 +211,7 @@ def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFi
     """Check a card, probe its model and record it as a new version in MLflow's registry."""
     from aitest_flows.probing import register_card_file
 
-    found = register_card_file(_settings(), card, data)
+    found = register_card_file(settings_for_command(), card, data)
     note = "" if data is not None else "; not probed: give --data FILE to ask the model first"
     out.print(f"{found.name} version {found.version} is registered{note}", markup=False, highlight=False)
 
@@ -228,7 +222,7 @@ def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile 
     from aitest_flows.probing import probe_card
     from aitest_flows.render import print_table
 
-    _settings()
+    settings_for_command()
     found = probe_card(card, data)
     rows = [
         ("answers", f"{found.rows} rows, {', '.join(found.label_kinds) or 'none'}"),
@@ -261,7 +255,7 @@ def models() -> None:
             ", ".join(f"{suite}: {verdict}" for suite, verdict in item["verdicts"].items()) or "never audited",
             "overdue" if item["overdue"] else "",
         )
-        for item in list_models(Tracking(_settings()))
+        for item in list_models(Tracking(settings_for_command()))
     ]
     columns = ["model", "version", "versions", "type", "revision", "tier", "verdict", ""]
     if rows:
@@ -276,7 +270,7 @@ def doctor() -> None:
     from aitest_flows.doctor import examine
     from aitest_flows.render import print_table
 
-    findings = list(examine(_settings()))
+    findings = list(examine(settings_for_command()))
     print_table("", ["what", "state", "detail"], findings, out)
     if any(state == "broken" for _, state, _ in findings):
         raise typer.Exit(3)
@@ -323,73 +317,6 @@ def _root(
     """Options of every command."""
 
 
-def _settings(server: bool = False) -> Settings:
-    """The project's settings; with `server` its Prefect server begins to boot while the rest is imported."""
-    from aitest_tasks.settings import open_settings
-
-    settings = open_settings()
-    if server:
-        from aitest_flows.prefect_server import start_early
-
-        start_early(settings.prefect_home, settings.logs)
-    return settings
-
-
-def _run(settings: Settings, suite: Any, options: dict[str, Any], quiet_report: bool = False) -> RunReport:
-    from aitest_flows import runner
-
-    request = runner.request_run(settings, suite, runner.Options(**options))
-    return _execute(settings, runner.start(settings, request), quiet_report)
-
-
-def _execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunReport:
-    """Executes a run under a progress display; Ctrl-C ends it within three seconds, in one line."""
-    from aitest_flows import runner
-    from aitest_flows.interrupt import beside_main_thread, ends_at_once
-    from aitest_flows.render import ProgressView, print_report
-    from aitest_tasks import live
-
-    try:
-        with ProgressView(err) as view, ends_at_once(settings, run, err):
-            forget = live.listen(view.update)
-            try:
-                found = beside_main_thread(lambda: runner.execute(settings, run))
-            finally:
-                forget()
-    except (UnavailableError, Interrupted) as error:
-        error.args = (f"{error}\nwhat was answered is kept; finish the run with: aitest resume {run.run_id[:12]}",)
-        raise
-    if not quiet_report:
-        print_report(found, out)
-    return found
-
-
-def _end(
-    found: RunReport, json_file: Path | None, junit: Path | None, allow_inconclusive: bool, require_gates: bool
-) -> NoReturn:
-    from aitest_lib.reports.junit import junit_xml
-
-    if json_file is not None:
-        _write(json_file, found.model_dump_json(indent=1))
-    if junit is not None:
-        _write(junit, junit_xml(found))
-    code = EXIT_OF_STATUS.get(found.status, 0)
-    if require_gates and code == 0 and any(item.status == "unjudged" for item in found.properties):
-        code = 4
-    if allow_inconclusive and found.status == "inconclusive":
-        code = 0
-    raise typer.Exit(code)
-
-
-def _write(path: Path, content: str) -> None:
-    from aitest_lib.errors import InputError
-
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from error
-
-
 def main() -> NoReturn:
     """The console script: user errors are one message and an exit status, never a traceback."""
     # Of click, or of the copy of click that newer versions of Typer bring: only through Typer is it surely the right one.
@@ -397,7 +324,7 @@ def main() -> NoReturn:
     try:
         result = app(standalone_mode=False)
     except AitestError as error:
-        err.print(f"error: {_masked(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"error: {masked(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except usage_error as error:
         error.show()
@@ -408,12 +335,6 @@ def main() -> NoReturn:
         sys.stderr.close()
         sys.exit(0)
     sys.exit(result if isinstance(result, int) else 0)
-
-
-def _masked(text: str) -> str:
-    from aitest_lib.config.secrets import mask
-
-    return mask(text)
 
 
 if __name__ == "__main__":

@@ -215,9 +215,11 @@ def metric_values(metrics: list[Metric]) -> dict[str, float]:
     """Metrics and their bounds under MLflow names: `pass_rate`, `numeric_noise_0.1/pass_rate`, …; undefined ones left out."""
     values: dict[str, float] = {}
     for metric in metrics:
-        prefix = _slug("_".join(str(value) for value in metric.slice.values())) if set(metric.slice) & {"transform"} else ""
-        if not prefix and metric.slice:
-            prefix = "/".join(_slug(f"{key}_{value}") for key, value in metric.slice.items())
+        where = dict(metric.slice)
+        if "transform" in where:  # comes first, whatever the order in which the report was read
+            prefix = _slug("_".join(str(value) for value in (where.pop("transform"), *where.values())))
+        else:
+            prefix = "/".join(_slug(f"{key}_{value}") for key, value in where.items())
         name = f"{prefix}/{metric.name}" if prefix else metric.name
         for suffix, value in (("", metric.value), ("_low", metric.low), ("_high", metric.high)):
             if value is not None:

@@ -173,9 +173,8 @@ def memory() -> None:
             wall = time.perf_counter() - started
             size = sum(file.stat().st_size for file in Path(root, ".aitest", "store").rglob("*") if file.is_file())
             peaks.append(usage.ru_maxrss)
-            print(
-                f"{cases:<14,}{usage.ru_maxrss / 1e3:>10,.0f}{wall:>10.1f}{usage.ru_utime + usage.ru_stime:>10.1f}{size / 1e6:>10,.0f}"
-            )
+            cpu = usage.ru_utime + usage.ru_stime
+            print(f"{cases:<14,}{usage.ru_maxrss / 1e3:>10,.0f}{wall:>10.1f}{cpu:>10.1f}{size / 1e6:>10,.0f}")
     print(f"1,000,000 / 100,000 cases: peak memory x {peaks[1] / peaks[0]:.2f}\n")
 
 

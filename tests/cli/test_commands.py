@@ -5,7 +5,8 @@ import math
 import xml.etree.ElementTree as ET
 
 import pytest
-from projects import COLUMNS, is_calm, new_project, people
+from model_server import serving
+from projects import COLUMNS, income, is_calm, new_project, people
 
 from aitest_lib.reports.report import RunReport
 
@@ -42,9 +43,6 @@ GATE = {"metric", "slice", "verdict", "waived", "reason"}
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A finished run, made by the command as a process."""
-    from model_server import serving
-    from projects import income
-
     project = new_project(tmp_path_factory.mktemp("commands") / "project")
     with serving(income) as server:
         project.fill(server, people(250))
@@ -135,6 +133,13 @@ def test_junit(done):
     assert not root.findall(".//failure")
 
 
+def test_a_run_that_has_ended_is_not_resumed(done):
+    project, _ = done
+    found = project.here("resume", "last")
+    assert found.code == 2
+    assert "has ended already" in found.err
+
+
 def test_status_counts_like_the_report(done):
     project, _ = done
     found = project.here("status")
@@ -179,7 +184,7 @@ def test_probe_of_a_model_that_answers_wrongly_says_what_came_back(project, serv
     server.inject("one", None)
     found = project.here("probe", "card.yaml", "--data", "data.csv")
     assert found.code == 3
-    assert "sent 20 rows, got 1" in found.err
+    assert "sent 2 rows, got 1 label" in found.err
 
 
 def test_audit_runs_the_default_properties(project, server):

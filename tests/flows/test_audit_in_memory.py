@@ -132,13 +132,13 @@ def test_what_a_caller_gets_wrong_is_one_message(project, broken, words):
 
 
 def test_a_broken_model_does_not_stop_the_next_one(project):
-    frame = people(60).rename(columns={"income": "target"})
+    frame = people(60).drop(columns="income").assign(target=lambda x: np.where(x.age > 50, "yes", "no"))
 
     def breaks(x):
         raise RuntimeError("no model here")
 
     with project.entered():
-        with pytest.raises(Exception, match="no usable answer|no model here"):
+        with pytest.raises(Exception, match="no model here"):
             api.audit(model=breaks, data=frame, label="target")
         report = api.audit(model=Rule(lambda x: x["age"] > 50), data=frame, label="target")
     assert report.properties[0].cases.total == 60

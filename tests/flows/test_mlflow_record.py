@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from projects import is_calm, people, property_of
@@ -48,8 +49,8 @@ def test_experiment_runs_and_artifacts(recorded):
 
 
 def test_metrics_with_bounds_and_the_report_as_it_is(recorded, tmp_path):
-    project, report, mlflow = recorded
-    stored = json.loads(open(mlflow.download_artifacts(report["run_id"], "report.json", str(tmp_path))).read())
+    _, report, mlflow = recorded
+    stored = json.loads(Path(mlflow.download_artifacts(report["run_id"], "report.json", str(tmp_path))).read_text())
     assert stored == report
     [child] = mlflow.search_runs(
         [mlflow.get_experiment_by_name("people").experiment_id], "tags.`aitest.property` = 'tabular.robustness'"
@@ -68,8 +69,8 @@ def test_metrics_with_bounds_and_the_report_as_it_is(recorded, tmp_path):
 
 
 def test_failures_are_an_mlflow_table(recorded, tmp_path):
-    project, report, mlflow = recorded
-    table = json.loads(open(mlflow.download_artifacts(report["run_id"], "failures.json", str(tmp_path))).read())
+    _, report, mlflow = recorded
+    table = json.loads(Path(mlflow.download_artifacts(report["run_id"], "failures.json", str(tmp_path))).read_text())
     assert {"case_id", "explanation", "seed", "changed"} <= set(table["columns"])
     assert table["data"]
 

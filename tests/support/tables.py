@@ -20,6 +20,7 @@ from aitest_lib.transforms.base import TableBatch, TableDraw, TabularTransform
 from aitest_lib.types import ArtifactRef
 
 RANDOM_SEED = 7
+_home = tempfile.TemporaryDirectory(prefix="aitest-seeds-")  # gone when the tests end
 
 # One column of each kind that a transform must know how to treat.
 SCHEMA: dict[str, dict[str, Any]] = {
@@ -110,7 +111,7 @@ def seeds_of(
     """The seeds of a frame; `columns` are sent to the model, all by default."""
     from aitest_tasks.sampling import SEED_ID, changeable, write_seeds
 
-    store = Store(tempfile.mkdtemp(prefix="aitest-seeds-"))
+    store = Store(tempfile.mkdtemp(dir=_home.name))
     config = DataConfig.model_validate(
         {"test": "memory", "schema": schema or {}, "protected": dict.fromkeys(protected), **data}, by_alias=True
     )

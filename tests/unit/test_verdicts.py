@@ -46,7 +46,6 @@ def test_result_repeats_the_gate() -> None:
         0.95,
         None,
     )
-    assert result.waived is False
 
 
 def test_a_difference_names_no_number_of_seeds() -> None:

@@ -1,0 +1,98 @@
+"""What the commands share: the console, a run under a progress display, the exit status of a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from aitest_lib.errors import Interrupted, UnavailableError
+
+if TYPE_CHECKING:
+    from aitest_lib.reports.report import RunReport
+    from aitest_tasks.runs import Run
+    from aitest_tasks.settings import Settings
+
+out = Console()
+err = Console(stderr=True)
+
+EXIT_OF_STATUS = {"error": 3, "failed": 1, "inconclusive": 4}
+
+
+def settings_for_command(server: bool = False) -> Settings:
+    """The project's settings; with `server` its Prefect server begins to boot while the rest is imported."""
+    from aitest_tasks.settings import open_settings
+
+    settings = open_settings()
+    if server:
+        from aitest_flows.prefect_server import start_early
+
+        start_early(settings.prefect_home, settings.logs)
+    return settings
+
+
+def run_here(settings: Settings, suite: Any, options: dict[str, Any], quiet_report: bool = False) -> RunReport:
+    """Checks, starts and executes a run in this process."""
+    from aitest_flows import runner
+
+    request = runner.request_run(settings, suite, runner.Options(**options))
+    return execute(settings, runner.start(settings, request), quiet_report)
+
+
+def execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunReport:
+    """Executes a run under a progress display; Ctrl-C ends it within three seconds, in one line."""
+    from aitest_flows import runner
+    from aitest_flows.interrupt import beside_main_thread, ends_at_once
+    from aitest_flows.render import ProgressView, print_report
+    from aitest_tasks import live
+
+    try:
+        with ProgressView(err) as view, ends_at_once(settings, run, err):
+            forget = live.listen(view.update)
+            try:
+                found = beside_main_thread(lambda: runner.execute(settings, run))
+            finally:
+                forget()
+    except (UnavailableError, Interrupted) as error:
+        error.args = (f"{error}\nwhat was answered is kept; finish the run with: aitest resume {run.run_id[:12]}",)
+        raise
+    if not quiet_report:
+        print_report(found, out)
+    return found
+
+
+def end(
+    found: RunReport, json_file: Path | None, junit: Path | None, allow_inconclusive: bool, require_gates: bool
+) -> NoReturn:
+    """Writes the files that were asked for and exits with the status that the verdict means."""
+    from aitest_lib.reports.junit import junit_xml
+
+    if json_file is not None:
+        write_file(json_file, found.model_dump_json(indent=1))
+    if junit is not None:
+        write_file(junit, junit_xml(found))
+    code = EXIT_OF_STATUS.get(found.status, 0)
+    if require_gates and code == 0 and any(item.status == "unjudged" for item in found.properties):
+        code = 4
+    if allow_inconclusive and found.status == "inconclusive":
+        code = 0
+    raise typer.Exit(code)
+
+
+def write_file(path: Path, content: str) -> None:
+    """Writes a text file; what goes wrong is one message."""
+    from aitest_lib.errors import InputError
+
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from error
+
+
+def masked(text: str) -> str:
+    """`text` without the secrets that were used."""
+    from aitest_lib.config.secrets import mask
+
+    return mask(text)
