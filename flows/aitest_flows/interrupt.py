@@ -60,17 +60,22 @@ def beside_main_thread(action: Callable[[], T]) -> T:
         return pool.submit(action).result()
 
 
-def _leave(settings: Settings, run: Run) -> None:
-    """What is worth doing on the way out, each step at most once."""
+def mark_interrupted(settings: Settings, run: Run) -> None:
+    """Says in MLflow that the run has not ended as it should; where MLflow is away, too, nothing is said."""
     from aitest_tasks.tracking import Tracking
 
+    with suppress(AitestError):
+        tracking = Tracking(settings)
+        tracking.log(run.run_id, metrics={}, tags={"aitest.status": "interrupted"})
+        tracking.end(run.run_id, "KILLED")
+
+
+def _leave(settings: Settings, run: Run) -> None:
+    """What is worth doing on the way out, each step at most once."""
     live.stop()
     with suppress(AitestError, OSError):
         run.store.remove(f"runs/{run.run_id}/lease.json")
     with suppress(OSError):
         (settings.prefect_home / "users" / str(os.getpid())).unlink(missing_ok=True)
     live.close_model(run.run_id)
-    with suppress(AitestError):
-        tracking = Tracking(settings)
-        tracking.log(run.run_id, metrics={}, tags={"aitest.status": "interrupted"})
-        tracking.end(run.run_id, "KILLED")
+    mark_interrupted(settings, run)

@@ -15,13 +15,14 @@ from typing import Any
 
 import pandas as pd
 
+from aitest_flows.interrupt import mark_interrupted
 from aitest_flows.prefect_server import prefect_server
 from aitest_lib import __version__
 from aitest_lib.config.card import LoadedCard, load_card, model_info
 from aitest_lib.config.secrets import references, secret
 from aitest_lib.config.suite import LoadedSuite, check_fit
 from aitest_lib.data.table import TableSource, memory_source
-from aitest_lib.errors import InputError, unknown
+from aitest_lib.errors import AitestError, InputError, unknown
 from aitest_lib.properties.catalog import SPECS
 from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
@@ -238,6 +239,9 @@ def execute(settings: Settings, run: Run) -> RunReport:
             with temporary_settings(changed):
                 runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
                 result = suite.with_options(task_runner=runner)(run.uri)
+        except AitestError:
+            mark_interrupted(settings, run)
+            raise
         finally:
             live.close_model(run.run_id)
     return RunReport.model_validate(result)

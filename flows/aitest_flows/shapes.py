@@ -165,6 +165,7 @@ def _score(
     report = PropertyReport.model_validate(run.store.get_json(ArtifactRef.of(scored["report"])))
     queries = PropertyQueries(planned=asked["planned"], sent=asked["sent"], cached=asked["cached"])
     artifacts = {name: run.store.url_of(scored[name]["uri"]) for name in ("cases", "failures")}
+    artifacts["report"] = f"runs:/{run.run_id}/report.html"  # as MLflow names its artifacts
     report = report.model_copy(update={"queries": queries, "artifacts": artifacts})
     return {**log_report(run, index, report, scored, started), "needed": asked["needed"]}
 

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 from projects import NOISE_AND_SWAP, ended, is_calm, new_project, people, property_of, until
 
 from aitest_lib.answers import read_book
@@ -85,7 +86,7 @@ def test_a_killed_run_is_resumed_and_ends_like_one_that_was_not(tmp_path, server
     assert is_calm(resumed.text)
     assert server.rows - rows == planned - kept
     report = project.report("r.json")
-    assert report["queries"]["planned"] == planned == len(server.distinct)
+    assert report["queries"]["planned"] == report["queries"]["sent"] == planned == len(server.distinct)
     assert comparable(report) == comparable(expected)
     left = ("case_id", "outcome", "observed", "explanation")
     assert project.cases(report).select(left) == whole.cases(expected).select(left)
@@ -114,6 +115,9 @@ def test_a_stopped_run_returns_at_once_and_can_be_resumed(tmp_path, server, numb
     report = project.report("r.json")
     assert report["run_id"].startswith(run_id)
     assert len(server.distinct) == report["queries"]["planned"]
+    recorded = MlflowClient(f"sqlite:///{project.home / 'mlflow.db'}").get_run(report["run_id"])
+    assert recorded.info.status == "FINISHED"
+    assert recorded.data.tags["aitest.status"] == report["status"]
 
 
 def test_a_run_that_is_worked_on_cannot_be_resumed(tmp_path, server):
