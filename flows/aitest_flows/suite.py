@@ -21,7 +21,7 @@ from aitest_lib.types import ArtifactRef, worst
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
 from aitest_tasks.model_registry import tag_version
-from aitest_tasks.preparing import SELF_FLIP_REPEATS, check_labels, prepare_model
+from aitest_tasks.preparing import SELF_FLIP_REPEATS, check_answers, check_labels, prepare_model
 from aitest_tasks.querying import answer_book, run_errors, run_model
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import sample_seeds, sampling_job
@@ -57,6 +57,7 @@ def prepare(run: Run) -> None:
     private = [name for name, column in run.suite.suite.data.columns.items() if column.private]
     prepared = prepare_model(run.uri, {**seeds, "private": private, "previous_looks": looks(run)})
     shapes.add_spent(run, prepared["probed"])
+    check_answers(run, seeds["labels"])
 
 
 def ask_baselines(run: Run) -> dict[str, Any]:

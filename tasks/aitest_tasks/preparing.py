@@ -12,6 +12,7 @@ from aitest_lib.answers import read_book, write_segment
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.errors import ArtifactMissing, ModelUnavailable
 from aitest_lib.models.probe import probe
+from aitest_lib.scorers.oracle import classes_of
 from aitest_lib.types import Predictions
 from aitest_tasks import live
 from aitest_tasks.inputs import input_digests, model_frame
@@ -133,11 +134,14 @@ def is_changed(differing: int, asked: int, flip_rate: float | None) -> bool:
 
 def check_labels(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` for labels in the data that are not among the card's classes, before anything is asked."""
-    if run.info.type != "tabular-classifier" or not seen or run.info.classes is None:
-        return
-    from aitest_lib.scorers.oracle import classes_of
+    if run.info.type == "tabular-classifier" and seen and run.info.classes is not None:
+        classes_of(run.info.classes, seen, [])
 
-    classes_of(run.info.classes, seen, [])
+
+def check_answers(run: Run, seen: list[Any]) -> None:
+    """Raises `InputError` where the first answers have nothing in common with the labels, before the rest is paid for."""
+    if run.info.type == "tabular-classifier" and seen and run.info.classes is None:
+        classes_of(None, seen, list(read_book(run.store, [run.answers]).values))
 
 
 def _differ(answers: Predictions, before: NDArray[np.object_]) -> NDArray[np.bool_]:
