@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -37,13 +39,22 @@ def run_demo(console: Console, settings: Settings, run: Callable[[Settings, Any]
     console.print("What was planted", style="bold")
     console.print(f"  {PLANTED}. Its accuracy hides that; the audit does not.", markup=False, highlight=False)
     console.print("Look at it", style="bold")
+    aitest = command()
     for line in (
-        f"aitest show {brittle.run_id[:12]} --property tabular.robustness --failures 10",
-        f"aitest report {brittle.run_id[:12]} -o report.html",
-        f"aitest open {brittle.run_id[:12]}        the run in the MLflow UI; {sound.run_id[:12]} is the sound model's",
+        f"{aitest} show {brittle.run_id[:12]} --property tabular.robustness --failures 10",
+        f"{aitest} report {brittle.run_id[:12]} -o report.html",
+        f"{aitest} open {brittle.run_id[:12]}        the run in the MLflow UI; {sound.run_id[:12]} is the sound model's",
         f"{folder}        the cards and suites to copy from",
     ):
         console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+def command() -> str:
+    """How to call aitest from here: by name where it is on the path, else as it was called."""
+    if shutil.which("aitest"):
+        return "aitest"
+    called = Path(sys.argv[0])
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
 
 
 def _print_found(console: Console, report: RunReport) -> None:

@@ -44,6 +44,7 @@ def _quiet_prefect() -> None:
 _quiet_prefect()
 AITEST = str(Path(sys.executable).with_name("aitest"))
 COLUMNS = ["age", "hours", "rate", "job", "sex"]
+WIDTH = 160
 NOISE_AND_SWAP = [{"name": "numeric_noise", "epsilon": 0.1}, {"name": "category_swap"}]
 # What libraries read from the environment; tests start from none of it.
 FOREIGN = ("AITEST_", "MLFLOW_", "PREFECT_", "PLANTED_")
@@ -138,7 +139,7 @@ class Project:
 
     def environment(self) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        return clean | {"COLUMNS": "160", "TERM": "dumb"} | self.env
+        return clean | {"COLUMNS": str(WIDTH), "TERM": "dumb"} | self.env
 
     def start(self, *args: str, out: Any = subprocess.PIPE, err: Any = subprocess.PIPE) -> subprocess.Popen[str]:
         """The `aitest` command as a process, leader of its own process group."""
@@ -159,13 +160,14 @@ class Project:
 
     def here(self, *args: str) -> Ended:
         """Runs the `aitest` command in this process; anything but an orderly end is raised."""
-        from aitest_flows.cli import main
+        from aitest_flows import cli
 
+        cli.out.width = cli.err.width = WIDTH  # they took the width of the terminal when they were imported
         out, err = io.StringIO(), io.StringIO()
         with self.entered(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             argv, sys.argv = sys.argv, ["aitest", *args]
             try:
-                main()
+                cli.main()
             except SystemExit as exit_:
                 code = exit_.code
             finally:
