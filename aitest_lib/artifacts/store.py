@@ -127,10 +127,10 @@ class Store:
     # -- content-addressed objects ---------------------------------------------------------------------------------
 
     def put(self, data: bytes, codec: str, rows: int) -> ArtifactRef:
-        """Stores bytes under their digest. What is there already is not written again."""
+        """Stores bytes under their digest. What is there already and undamaged is not written again."""
         name = digest_bytes(data)
         path = _object_path(name, codec)
-        if not self.exists(path):
+        if not self.intact(ArtifactRef(uri=path, digest=name, codec=codec, rows=rows)):
             self.write(path, data)
         return ArtifactRef(uri=path, digest=name, codec=codec, rows=rows)
 
@@ -162,6 +162,24 @@ class Store:
             self.remove(ref.uri)
             raise ArtifactMissing(self.url_of(ref.uri), "its bytes do not match its digest")
         return data
+
+    def intact(self, ref: ArtifactRef) -> bool:
+        """Is the artifact there with the bytes of its digest; a damaged one is removed, so that it can be written anew."""
+
+        def found() -> str | None:
+            hasher = blake2b(digest_size=DIGEST_BYTES)
+            try:
+                with self.fs.open(f"{self.root}/{ref.uri}", "rb") as file:
+                    while chunk := file.read(1 << 20):
+                        hasher.update(chunk)
+            except FileNotFoundError:
+                return None
+            return hasher.hexdigest()
+
+        name = self._guard("read", ref.uri, found)
+        if name is not None and name != ref.digest:
+            self.remove(ref.uri)
+        return name == ref.digest
 
     def put_json(self, value: Any) -> ArtifactRef:
         """Stores JSON data in canonical form."""

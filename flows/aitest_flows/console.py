@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from aitest_tasks.runs import Run
     from aitest_tasks.settings import Settings
 
-out = Console()
-err = Console(stderr=True)
+# Where the output goes to a file, lines are as long as a log's usually are; COLUMNS has the last word.
+WIDTH = None if "COLUMNS" in os.environ else 120
+out = Console(width=None if sys.stdout.isatty() else WIDTH)
+err = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
 
 EXIT_OF_STATUS = {"error": 3, "failed": 1, "inconclusive": 4}
 

@@ -44,14 +44,15 @@ def suite(run_uri: str) -> dict[str, Any]:
 
 def prepare(run: Run) -> None:
     """Samples the seeds and settles the epoch; a resumed run has both already."""
+    job = sampling_job(run)
+    sample_again = sample_seeds.with_options(refresh_cache=True)
     if run.has("prepared"):
+        kept = {key: run.prepared[key] for key in ("profile", "shards", "positions")}
+        made_again(run.store, [kept], lambda _: sample_again(job, run.uri))
         shapes.add_spent(run, answer_book(run).by_run.get(run.run_id, 0))
         return
     live.progress(BASELINE, "sample", 0, 1)
-    job = sampling_job(run)
-    [seeds] = made_again(
-        run.store, [sample_seeds(job, run.uri)], lambda _: sample_seeds.with_options(refresh_cache=True)(job, run.uri)
-    )
+    [seeds] = made_again(run.store, [sample_seeds(job, run.uri)], lambda _: sample_again(job, run.uri))
     check_labels(run, seeds["labels"])
     live.progress(BASELINE, "sample", 1, 1)
     private = [name for name, column in run.suite.suite.data.columns.items() if column.private]

@@ -44,20 +44,12 @@ def made_again(store: Store, results: list[T], remake: Callable[[int], T]) -> li
     checked = []
     for place, result in enumerate(results):
         # Every one is looked at: a damaged one that stayed would not be written anew.
-        if all([_intact(store, ref) for ref in refs_in(result)]):  # noqa: C419
+        if all([store.intact(ref) for ref in refs_in(result)]):  # noqa: C419
             checked.append(result)
             continue
         again = remake(place)
         for ref in refs_in(again):
-            if not _intact(store, ref):
+            if not store.intact(ref):
                 raise ArtifactMissing(store.url_of(ref.uri), "it was made again and is still not there")
         checked.append(again)
     return checked
-
-
-def _intact(store: Store, ref: ArtifactRef) -> bool:
-    try:
-        store.get(ref)  # a damaged artifact is removed by this, so that it can be written anew
-    except ArtifactMissing:
-        return False
-    return True

@@ -60,6 +60,10 @@ BROKEN_SUITES = {
         lambda data: data.update(properties=[{"property": "tabular.generalization", "gates": {"acuracy": {"min": 0.5}}}]),
         ["suite.yaml:", "did you mean accuracy"],
     ),
+    "two bounds": (
+        lambda data: data["properties"][0].update(gates={"accuracy": {"min": 0.5, "max": 0.6}}),
+        ["suite.yaml:", "properties[0].gates.accuracy", "exactly one of min, max"],
+    ),
     "missing card": (lambda data: data.update(model={"card": "no.yaml"}), ["no.yaml"]),
     "missing data": (lambda data: data["data"].update(test="no.csv"), ["no.csv", "no such file"]),
     "unknown ending": (lambda data: data["data"].update(test="card.yaml"), ["card.yaml", ".csv"]),
