@@ -72,7 +72,7 @@ def starting_card(
     lines = [
         "# A card to start from: check every line marked as a guess.",
         f"name: {_inline(slug(name))}",
-        '# revision: "1"            # name what is deployed, and answers are reused between runs',
+        'revision: "1"  # change it whenever what is deployed changes: answers are reused while it stays the same',
         f"type: {model_type}  # a guess from the label column",
     ]
     if classes and model_type == "tabular-classifier":

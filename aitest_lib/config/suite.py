@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from aitest_lib.canonical import digest
 from aitest_lib.component import Component
@@ -16,6 +16,7 @@ from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.schema import ColumnOverride
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.parameters import parameter_model
+from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import SPECS, spec, specs_for
 from aitest_lib.registry import components
 from aitest_lib.transforms.base import Transform
@@ -54,6 +55,12 @@ class DataConfig(StrictModel):
     columns: dict[str, ColumnOverride] = Field(default_factory=dict, alias="schema")
     rules: list[str] = Field(default_factory=list, description="rows must satisfy these, e.g. age >= 17")
     sample: Literal["all"] | int = "all"
+
+    @field_validator("protected", mode="before")
+    @classmethod
+    def _list_of_names(cls, value: Any) -> Any:
+        """`[sex, race]` is short for `{sex: {}, race: {}}`."""
+        return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(x, str) for x in value) else value
 
     @model_validator(mode="after")
     def _positive(self) -> DataConfig:
@@ -115,7 +122,14 @@ class LoadedSuite:
 def load_suite(path: str | Path) -> LoadedSuite:
     """Reads and validates a suite file; every mistake in it stands in one `InputError`."""
     file = Path(path)
-    return suite_of(load_yaml(file), file.resolve().parent)
+    document = load_yaml(file)
+    if (
+        isinstance(document.data, dict)
+        and "properties" not in document.data
+        and {"endpoint", "python", "predictions"} & set(document.data)
+    ):
+        raise InputError(f"{path}: this is a model card, expected a suite; a suite names it as model: {{card: {file.name}}}")
+    return suite_of(document, file.resolve().parent)
 
 
 def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
@@ -129,6 +143,12 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
         for metric in item.gates:
             if metric not in known:
                 raise document.error((*at, "gates", metric), f"{unknown('metric', metric, known)} ({item.property})")
+        for metric, given in item.gates.items():
+            for gate in given if isinstance(given, list) else [given]:
+                bound = gate.min if gate.min is not None else gate.max
+                if metric in RATES and bound is not None and not 0 <= bound <= 1:
+                    where = (*at, "gates", metric)
+                    raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")
         if spec(item.property).shape != "perturbation" and item.transforms is not None:
             raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
         transforms_of(item, document, at)

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from aitest_lib.config.loading import StrictModel
 from aitest_lib.data.rules import parse_rule
@@ -44,6 +44,12 @@ class ColumnOverride(StrictModel):
     one_hot: str | None = Field(default=None, description="name of the one-hot group that this 0/1 column belongs to")
     private: bool = Field(default=False, description="sent to the model, appears nowhere else")
     ignore: bool = Field(default=False, description="no feature: never changed, no slice, sent only if the card lists it")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ColumnOverride:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"got min {self.min:g} above max {self.max:g}, expected min <= max; swap them")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)

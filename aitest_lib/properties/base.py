@@ -8,6 +8,19 @@ from typing import Any, Literal
 
 Shape = Literal["perturbation", "group"]
 TABULAR = ("tabular-classifier", "tabular-regressor")
+# Metrics that are shares of cases or rows, from 0 to 1.
+RATES = frozenset(
+    {
+        "pass_rate",
+        "clean_accuracy",
+        "accuracy",
+        "robust_accuracy",
+        "robust_accuracy_drop",
+        "balanced_accuracy",
+        "precision",
+        "recall",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ CLASSIFICATION = (
     "calibration_error",
 )
 REGRESSION = ("rmse", "mae", "r2")
-ROBUSTNESS = ("pass_rate", "accuracy", "robust_accuracy", "robust_accuracy_drop")
+ROBUSTNESS = ("pass_rate", "clean_accuracy", "accuracy", "robust_accuracy", "robust_accuracy_drop")
 
 GENERALIZATION = PropertySpec(
     name="tabular.generalization",

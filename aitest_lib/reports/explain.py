@@ -44,7 +44,9 @@ def headline(report: RunReport) -> str:
     if report.status == "passed":
         waived = sum(gate.waived for _, gate in gates)
         whole = "The gate" if len(gates) == 1 else f"All {total}"
-        return f"{whole} passed{f', {waived} by a waiver' if waived else ''}." if gates else "Every property passed."
+        unjudged = [prop.property for prop in report.properties if prop.status == "unjudged"]
+        more = f"; {listed(unjudged)} has no gate and is unjudged" if unjudged else ""
+        return f"{whole} passed{f', {waived} by a waiver' if waived else ''}{more}." if gates else "Every property passed."
     if report.status == "unjudged":
         return "No gates were set, so nothing was judged."
     return "Every property was skipped." if report.status == "skipped" else f"The run is {report.status}."
@@ -57,7 +59,9 @@ def explain_property(report: PropertyReport, confidence: float) -> str:
     """
     sentences = [
         _done(report),
+        _tolerances(report),
         _outcome(report, confidence),
+        _baseline(report),
         _worst_component(report.metrics),
         _causes(report.slices),
         _sub_slices([item for item in report.slices if not item.name.startswith(CHANGED_BY)]),
@@ -152,6 +156,17 @@ def _seeds(report: PropertyReport) -> str:
     return count(max(sizes, default=report.cases.total), "seed")
 
 
+def _tolerances(report: PropertyReport) -> str:
+    """Regressors: what counts as the same answer, and as a right one."""
+    if report.tolerance is None:
+        return ""
+    right = "" if report.seed_tolerance is None else f", and as right within {number(report.seed_tolerance)} of its label"
+    return (
+        f"An answer counts as the same if it moves by at most {number(report.tolerance)}{right} "
+        "(set `tolerance` and `seed_tolerance` to what your use needs)."
+    )
+
+
 def _outcome(report: PropertyReport, confidence: float) -> str:
     cases, pooled = report.cases, {m.name: m for m in report.metrics if not m.slice}
     judged = cases.passed + cases.failed
@@ -163,6 +178,16 @@ def _outcome(report: PropertyReport, confidence: float) -> str:
     text = f"Of {count(judged, 'judged case')} {cases.failed:,} failed{figure}{bounds}."
     drop = pooled.get("robust_accuracy_drop")
     return f"{text} {_capital(_phrase(drop))}." if drop and drop.value is not None else text
+
+
+def _baseline(report: PropertyReport) -> str:
+    """What a model without any knowledge would reach."""
+    found = next((item.value for item in report.metrics if item.name == "majority_baseline"), None)
+    if found is None or report.confusion is None:
+        return ""
+    totals = [sum(row) for row in report.confusion.counts]
+    most = report.confusion.classes[totals.index(max(totals))]
+    return f"Always answering {clip(most, 40)} would reach {number(found)}."
 
 
 def _worst_component(metrics: list[Metric]) -> str:
@@ -217,9 +242,13 @@ def _flips(report: PropertyReport) -> str:
     turned = next(iter(report.flips), None)
     if turned is None or not turned.flipped:
         return ""
-    smallest = "" if turned.smallest_sd is None else f", the smallest such change found being {number(turned.smallest_sd)} sd"
+    smallest = (
+        ""
+        if turned.smallest_sd is None
+        else f", the smallest such change found among them being {number(turned.smallest_sd)} sd"
+    )
     share = f"{turned.flipped:,} of {count(turned.seeds, 'seed')}"
-    return f"The column {clip(turned.column, 60)} alone turned the answer of {share}{smallest}."
+    return f"The column {clip(turned.column, 60)} alone turned the answer of {share} taken at random{smallest}."
 
 
 def _gates(report: PropertyReport) -> list[str]:

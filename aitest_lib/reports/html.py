@@ -13,11 +13,13 @@ from markupsafe import Markup
 from aitest_lib.reports import plots, tables
 from aitest_lib.reports.explain import headline
 from aitest_lib.reports.report import Confusion, FailingCase, GateResult, Metric, PropertyReport, RunReport, SliceFinding
+from aitest_lib.types import SEVERITY
 
 MAX_CASES = 200  # failing cases shown per property
 MAX_BYTES = 5_000_000
 MAX_ROWS = 60  # rows of one table of metrics, slices or gates
 MAX_SLICES = 15
+EXAMPLES = "smallest_flip"  # found by a search: shown as examples, counted nowhere
 MAX_CELLS = 32  # columns shown of one failing case, changed ones first
 MAX_CLASSES = 20  # size of a confusion matrix that is still shown as a matrix
 _COUNTED = ("passed", "failed", "skipped", "error")
@@ -38,7 +40,8 @@ def render_html(report: RunReport, failures: Mapping[str, list[FailingCase]]) ->
 
 def _render(report: RunReport, failures: Mapping[str, list[FailingCase]], limit: int) -> str:
     template = _environment().get_template("report.html")
-    properties = [_property(prop, failures.get(prop.property, []), limit, i) for i, prop in enumerate(report.properties)]
+    worst_first = sorted(report.properties, key=lambda prop: SEVERITY.index(prop.status))
+    properties = [_property(prop, failures.get(prop.property, []), limit, i) for i, prop in enumerate(worst_first)]
     page = template.render(r=report, headline=headline(report), properties=properties, facts=_facts(report))
     return tables.printable(page)
 
@@ -86,6 +89,8 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _property(prop: PropertyReport, failing: list[FailingCase], limit: int, index: int) -> dict[str, Any]:
+    examples = [case for case in failing if case.transform == EXAMPLES]
+    failing = [case for case in failing if case.transform != EXAMPLES]
     shown = failing[: min(limit, MAX_CASES)]
     total = prop.cases.total
     return {
@@ -103,6 +108,7 @@ def _property(prop: PropertyReport, failing: list[FailingCase], limit: int, inde
         "confusion": _confusion(prop.confusion),
         "confused": _confused(prop.confusion),
         "cases": [_case(case) for case in shown],
+        "examples": [_case(case) for case in examples[:limit]],
         "failed": max(prop.cases.failed, len(failing)),
         "transforms": sorted({case.transform for case in shown if case.transform}),
         "all_cases": prop.artifacts.get("cases", "cases.parquet"),

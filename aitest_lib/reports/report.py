@@ -138,6 +138,8 @@ class PropertyReport(_Record):
     flips: list[FeatureFlip] = Field(default_factory=list)
     errors: dict[str, int] = Field(default_factory=dict)  # reason -> cases
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
+    tolerance: float | None = None  # regressors: how far an answer may move and still be the same
+    seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right
 
 
 class ModelReport(_Record):
@@ -184,3 +186,10 @@ class RunReport(_Record):
     properties: list[PropertyReport]
     info: dict[str, Any] = Field(default_factory=dict)  # the card's free `info`
     warnings: list[str] = Field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """One line: a notebook shows this, and the whole report has thousands of figures."""
+        found = ", ".join(f"{item.property}: {item.status}" for item in self.properties)
+        return f"<RunReport of {self.suite} on {self.model.name}: {self.status} ({found}); run {self.run_id}>"
+
+    __str__ = __repr__

@@ -152,24 +152,6 @@ def metric_groups(metrics: Iterable[Metric]) -> dict[tuple[str, ...], list[Metri
     return dict(sorted(groups.items(), key=lambda item: len(item[0])))
 
 
-def report_rows(report: RunReport) -> list[dict[str, Any]]:
-    """One flat JSON row per metric, with the bounds of its gates: `property, status, metric, slice, value, low, high, n, unit,
-    reason, gates`; `gates` lists `min, max, verdict, waived, reason` of every gate on that figure."""
-    return [
-        {"property": prop.property, "status": prop.status}
-        | metric.model_dump(include={"name", "slice", "value", "low", "high", "n", "unit", "reason"})
-        | {
-            "gates": [
-                gate.model_dump(include={"min", "max", "verdict", "waived", "reason"})
-                for gate in prop.gates
-                if gate.metric == metric.name and gate.slice == metric.slice
-            ]
-        }
-        for prop in report.properties
-        for metric in prop.metrics
-    ]
-
-
 def to_markdown(report: RunReport, failures: dict[str, list[FailingCase]] | None = None) -> str:
     """The report as GitHub-flavoured Markdown; text from data or model is escaped. At most 50 failing cases a property."""
     from aitest_lib.reports.explain import headline  # explain takes its wording of figures from this module

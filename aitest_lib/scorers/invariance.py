@@ -122,11 +122,13 @@ class InvarianceScorer(Component):
         figures = [self._figure("pass_rate", kept, trials, errors, own)]
         if labelled:
             right = _count([tally.effective & tally.right_case for tally in tallies])
+            clean = _count([tally.effective & tally.right_seed for tally in tallies])
             robust = _count([tally.effective & tally.right_case & tally.right_seed for tally in tallies])
             lost = _count([tally.effective & ~tally.right_case & tally.right_seed for tally in tallies])
             if own is not None:  # only a right answer can be lost
                 own = replace(own, flips=own.flips * (_count([tally.right_seed for tally in tallies]) > 0))
             figures += [
+                self._figure("clean_accuracy", clean, effective, np.zeros_like(errors), None),
                 self._figure("accuracy", right, effective, errors, None),
                 self._figure("robust_accuracy", robust, effective, errors, None),
                 self._figure("robust_accuracy_drop", lost, effective, errors, own, higher_is_better=False),

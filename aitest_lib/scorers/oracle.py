@@ -14,7 +14,7 @@ from aitest_lib.types import Scalar
 
 UNKNOWN = -1
 SEED_QUANTILE = 0.9  # regressors: a seed counts as right within the error that this share of clean answers keeps
-SPREAD_SHARE = 0.1  # regressors without labels: an answer may move by this share of the answers' spread
+SPREAD_SHARE = 0.1  # regressors: an answer may move by this share of the standard deviation of the labels
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,16 @@ class Oracle:
 def regression_oracle(
     answers: NDArray[np.float64], labels: NDArray[np.float64] | None, tolerance: float | None, seed_tolerance: float | None
 ) -> Oracle:
-    """The tolerances of a regressor: as given, else the 90th percentile of its clean errors for both.
+    """The tolerances of a regressor, as given, else from the data.
 
-    An answer may move by no more than the error that nine in ten clean answers keep anyway; without labels, by a tenth
-    of the answers' standard deviation.
+    An answer is the same if it moves by at most a tenth of the standard deviation of the labels (without labels, of the
+    answers): a yardstick that does not get longer as the model gets worse. A seed counts as right within the 90th
+    percentile of the clean errors.
     """
     known = ~np.isnan(answers)
-    if labels is None:
-        default = SPREAD_SHARE * float(np.std(np.sort(answers[known]))) if known.any() else 0.0
-    else:
-        errors = np.abs(answers - labels)[known]
-        default = float(np.quantile(errors, SEED_QUANTILE)) if len(errors) else 0.0
-    default = float(f"{default:.6g}")
-    return Oracle(
-        False, tolerance if tolerance is not None else default, seed_tolerance if seed_tolerance is not None else default
-    )
+    if tolerance is None:
+        spread = answers[known] if labels is None else labels
+        tolerance = float(f"{SPREAD_SHARE * float(np.std(np.sort(spread))):.6g}") if len(spread) else 0.0
+    if seed_tolerance is None and labels is not None and known.any():
+        seed_tolerance = float(f"{float(np.quantile(np.abs(answers - labels)[known], SEED_QUANTILE)):.6g}")
+    return Oracle(False, tolerance, seed_tolerance or 0.0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aitest_lib.config.loading import Document
 from aitest_lib.config.suite import LoadedSuite, load_suite, suite_of
 from aitest_lib.errors import InputError, nearest
+from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.catalog import specs_for
 from aitest_lib.reports.report import FailingCase, RunReport
 from aitest_lib.types import ArtifactRef, ModelInfo
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from aitest_tasks.runs import Run
 
 AUDIT_SAMPLE = 2_000
+LABEL_FREE = {"pass_rate"}  # figures that need no labels
 
 
 def run(suite: str | Path, **options: Any) -> RunReport:
@@ -199,7 +201,7 @@ def _suite_for(
     if sample != "all" and data != "in-memory" and TableSource(data).rows <= int(sample):
         sample = "all"
     properties = [
-        {"property": spec.name, "gates": {metric: dict(gate) for metric, gate in spec.default_gates.items()}}
+        {"property": spec.name, "gates": _default_gates(spec, label)}
         for spec in specs_for(model_type)
         if label is not None or not spec.needs_labels
     ]
@@ -211,6 +213,11 @@ def _suite_for(
         "properties": properties,
     }
     return suite_of(Document(suite), Path.cwd())
+
+
+def _default_gates(spec: PropertySpec, label: str | None) -> dict[str, dict[str, float]]:
+    """The property's default gates; without labels only those that need none."""
+    return {metric: dict(gate) for metric, gate in spec.default_gates.items() if label is not None or metric in LABEL_FREE}
 
 
 def _guess_type(data: Any, label: str | None) -> str:

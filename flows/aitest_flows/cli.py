@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from aitest_flows.console import end, err, execute, masked, out, run_here, settings_for_command, write_file
+from aitest_flows.console import end, err, execute, internal_error, masked, out, run_here, settings_for_command, write_file
 from aitest_lib import __version__
 from aitest_lib.errors import AitestError, UnavailableError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="aitest",
-    help="Black-box tests of AI models: generalization, fairness, robustness, interpretability.",
+    help="Black-box tests of AI models: verdicts with intervals, from nothing but a model card.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,7 +45,7 @@ def demo(only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", 
 
     if only is not None and only not in MODALITIES:
         raise InputError(f"--only: {unknown('modality', only, MODALITIES)}")
-    run_demo(out, settings_for_command(server=True), lambda settings, suite: run_here(settings, suite, {}, quiet_report=True))
+    run_demo(out, settings_for_command(server=True), lambda settings, suite: run_here(settings, suite, {}))
 
 
 @app.command()
@@ -77,9 +77,9 @@ def audit(
     allow_inconclusive: AllowInconclusive = False,
 ) -> None:
     """Run the default properties and gates for a model at once."""
+    settings = settings_for_command(server=True)
     from aitest_flows import api
 
-    settings = settings_for_command()
     suite = api.audit_suite(card, data, label, protected or [])
     end(run_here(settings, suite, {}), json_file, junit, allow_inconclusive, require_gates=False)
 
@@ -118,9 +118,9 @@ def run(
 @app.command()
 def resume(run_id: RunId, json_file: JsonFile = None, allow_inconclusive: AllowInconclusive = False) -> None:
     """Finish an interrupted run; send only the queries that are missing."""
+    settings = settings_for_command(server=True)  # before anything imports Prefect, which reads the environment once
     from aitest_flows import api, runner
 
-    settings = settings_for_command(server=True)
     found = api.find(settings, run_id)
     runner.check_resumable(found)
     end(execute(settings, found), json_file, None, allow_inconclusive, require_gates=False)
@@ -129,11 +129,12 @@ def resume(run_id: RunId, json_file: JsonFile = None, allow_inconclusive: AllowI
 @app.command()
 def status(run_id: RunId = "last") -> None:
     """Say how far a run is, per property; live while it runs."""
+    settings = settings_for_command()
     from aitest_flows import api
     from aitest_flows.render import print_status
     from aitest_flows.states import status_of
 
-    print_status(status_of(api.find(settings_for_command(), run_id)), out)
+    print_status(status_of(api.find(settings, run_id)), out)
 
 
 @app.command()
@@ -147,7 +148,7 @@ def show(
     from aitest_flows import api
     from aitest_flows.render import print_report
     from aitest_lib.errors import InputError, unknown
-    from aitest_lib.reports.tables import report_rows, to_markdown
+    from aitest_lib.reports.tables import to_markdown
 
     report, cases = api.show(run_id)
     names = [item.property for item in report.properties]
@@ -159,7 +160,9 @@ def show(
         )
     shown = {name: found[:failures] for name, found in cases.items() if failures and property_name in (None, name)}
     if format_name == "json":
-        sys.stdout.write(json.dumps(report_rows(report), indent=1, ensure_ascii=False) + "\n")
+        whole = report.model_dump(mode="json")
+        whole["failures"] = {name: [case.model_dump(mode="json") for case in found] for name, found in shown.items()}
+        sys.stdout.write(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
     elif format_name == "md":
         sys.stdout.write(to_markdown(report, shown) + "\n")
     elif format_name == "table":
@@ -224,10 +227,12 @@ def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile 
 
     settings_for_command()
     found = probe_card(card, data)
+    if not found.label_kinds:
+        raise UnavailableError(found.problems[0])
     rows = [
         ("answers", f"{found.rows} rows, {', '.join(found.label_kinds) or 'none'}"),
         ("classes", ", ".join(str(value) for value in found.classes) or None),
-        ("scores", "yes" if found.scores else "no"),
+        ("scores", "yes" if found.scores else "no (a classifier's need `classes` in the card)"),
         ("deterministic", "yes" if found.deterministic else f"no, {found.self_flip_rate or 0:.1%} of the labels change"),
         ("one row takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
         ("a row in a batch takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),
@@ -334,6 +339,9 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except Exception as error:  # noqa: BLE001 -- a defect of ours: one message, the rest in a file
+        err.print(f"error: {masked(internal_error(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(3)
     sys.exit(result if isinstance(result, int) else 0)
 
 

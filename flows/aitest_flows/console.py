@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -37,19 +38,19 @@ def settings_for_command(server: bool = False) -> Settings:
     return settings
 
 
-def run_here(settings: Settings, suite: Any, options: dict[str, Any], quiet_report: bool = False) -> RunReport:
+def run_here(settings: Settings, suite: Any, options: dict[str, Any]) -> RunReport:
     """Checks, starts and executes a run in this process."""
     from aitest_flows import runner
 
     request = runner.request_run(settings, suite, runner.Options(**options))
-    return execute(settings, runner.start(settings, request), quiet_report)
+    return execute(settings, runner.start(settings, request))
 
 
-def execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunReport:
+def execute(settings: Settings, run: Run) -> RunReport:
     """Executes a run under a progress display; Ctrl-C ends it within three seconds, in one line."""
     from aitest_flows import runner
     from aitest_flows.interrupt import beside_main_thread, ends_at_once
-    from aitest_flows.render import ProgressView, print_report
+    from aitest_flows.render import ProgressView
     from aitest_tasks import live
 
     try:
@@ -62,21 +63,21 @@ def execute(settings: Settings, run: Run, quiet_report: bool = False) -> RunRepo
     except (UnavailableError, Interrupted) as error:
         error.args = (f"{error}\nwhat was answered is kept; finish the run with: aitest resume {run.run_id[:12]}",)
         raise
-    if not quiet_report:
-        print_report(found, out)
     return found
 
 
 def end(
     found: RunReport, json_file: Path | None, junit: Path | None, allow_inconclusive: bool, require_gates: bool
 ) -> NoReturn:
-    """Writes the files that were asked for and exits with the status that the verdict means."""
+    """Writes the files that were asked for, prints the report and exits with the status that the verdict means."""
+    from aitest_flows.render import print_report
     from aitest_lib.reports.junit import junit_xml
 
     if json_file is not None:
         write_file(json_file, found.model_dump_json(indent=1))
     if junit is not None:
         write_file(junit, junit_xml(found))
+    print_report(found, out)  # after the files: whoever reads the output may stop reading
     code = EXIT_OF_STATUS.get(found.status, 0)
     if require_gates and code == 0 and any(item.status == "unjudged" for item in found.properties):
         code = 4
@@ -93,6 +94,21 @@ def write_file(path: Path, content: str) -> None:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; give a path in a folder that exists") from error
+
+
+def internal_error(error: BaseException) -> str:
+    """Keeps the traceback of an unexpected error in a log file; returns the message that says so."""
+    from aitest_tasks.settings import find_home
+
+    text = masked("".join(traceback.format_exception(error)))
+    log = find_home() / "logs" / "internal-errors.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError:
+        return f"internal error: {type(error).__name__}: {error}"
+    return f"internal error: {type(error).__name__}: {error}; this is a defect of aitest, its traceback is in {log}"
 
 
 def masked(text: str) -> str:

@@ -9,18 +9,20 @@ from typing import Any
 from aitest_flows.runner import Request, record_of
 from aitest_lib.answers import folder, read_book
 from aitest_lib.config.gates import Gate
+from aitest_lib.properties.base import RATES
+from aitest_lib.properties.catalog import spec
+from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.stats.planning import decidable
 from aitest_lib.transforms.base import TabularTransform
+from aitest_lib.transforms.tabular import loose_columns
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.components import components
 from aitest_tasks.generation import generation_job, write_cases
 from aitest_tasks.preparing import check_labels, known_epoch
 from aitest_tasks.querying import make_plan, needed
 from aitest_tasks.runs import DRY, Run, create_run, open_run
-from aitest_tasks.sampling import sampling_job, write_seeds
+from aitest_tasks.sampling import changeable, sampling_job, write_seeds
 from aitest_tasks.settings import Settings
-
-RATES = {"pass_rate", "accuracy", "robust_accuracy", "robust_accuracy_drop", "precision", "recall"}
 
 
 def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
@@ -73,20 +75,36 @@ def _plan(run: Run) -> dict[str, Any]:
                 "gates": gates,
             }
         )
+    examples = sum(_most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips)
+    if run.record["card"] and run.record["card"].get("predictions"):
+        examples = 0
     total = make_plan(run, [ArtifactRef.of(ref) for ref in every], book, 0, run.budget)
     speed = known["seconds_per_row"] if known else None
     cost = config.budget.cost_per_query
+    left = None if run.budget is None else max(run.budget - total["to_send"], 0)
+    examples = examples if left is None else min(examples, left)
+    most = total["to_send"] + examples
     return {
         "suite": config.suite,
         "model": run.info.name,
         "planned": total["planned"],
         "cached": total["cached"],
         "to_send": total["to_send"],
-        "seconds": None if speed is None else total["to_send"] * speed / run.options["workers"],
-        "cost": None if cost is None else total["to_send"] * cost,
+        "examples": examples,
+        "seconds": None if speed is None else most * speed / run.options["workers"],
+        "cost": None if cost is None else most * cost,
         "budget": run.budget,
         "properties": rows,
     }
+
+
+def _most_flips(run: Run) -> int:
+    """Most inputs that the search for smallest flips asks; it chooses its rows by the answers, so only a bound is known."""
+    search = SmallestFlip()
+    names = [name for name in changeable(run.profile, run.record["columns"]) if name not in run.suite.suite.data.protected]
+    numeric = [name for name in loose_columns(run.profile, names) if run.profile[name].numeric]
+    seeds = min(search.random_seeds + search.borderline_seeds, int(run.prepared["seeds"]))
+    return seeds * len(numeric) * len(search.levels) * 2
 
 
 def _gate(metric: str, gate: Gate, where: dict[str, Any] | None, n: int, confidence: float) -> dict[str, Any]:

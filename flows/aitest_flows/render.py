@@ -57,7 +57,9 @@ def print_report(
         duration(report.seconds),
         f"{q.sent:,} queries sent",
         f"{q.cached:,} from the store",
+        f"{q.sentinel:,} asked again",
         count(q.errors, "error"),
+        f"{report.provenance.seeds:,} of {count(report.provenance.rows, 'row')}",
     ]
     console.print(Text(", ".join(facts), style="dim"))
     for warning in report.warnings:
@@ -112,7 +114,7 @@ def print_status(status: Mapping[str, Any], console: Console) -> None:
 
 
 def print_dry_run(plan: Mapping[str, Any], console: Console) -> None:
-    """What a run would do. `plan`: `suite, model, planned, cached, to_send, seconds, cost, budget` (numbers or None) and
+    """What a run would do. `plan`: `suite, model, planned, cached, to_send, examples, seconds, cost, budget` (or None) and
     `properties`, a list of `property, seeds, cases, planned, gates`; a gate has `metric, slice, min, max, n, passes_from,
     fails_below`: with n seeds a `min` gate passes from and fails below these figures, a `max` gate up to and above them."""
     console.print(
@@ -123,8 +125,10 @@ def print_dry_run(plan: Mapping[str, Any], console: Console) -> None:
         f"{plan.get('cached', 0):,} already answered",
         f"{plan.get('to_send', 0):,} to send",
     ]
-    if plan.get("seconds") is not None:
-        facts.append(f"about {duration(plan['seconds'])}")
+    if plan.get("examples"):
+        facts.append(f"up to {plan['examples']:,} more to find smallest flips")
+    known = plan.get("seconds") is not None
+    facts.append(f"about {duration(plan['seconds'])}" if known else "time unknown until the model was asked once")
     if plan.get("cost") is not None:
         facts.append(f"cost about {plan['cost']:,.2f}")
     if plan.get("budget") is not None:

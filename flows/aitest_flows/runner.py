@@ -88,7 +88,7 @@ def request_run(
     for name in sorted(references(json.dumps(card.raw)) if card is not None and card.card.endpoint else ()):
         secret(name)  # an unset one is told before anything is started
     check_fit(suite, info.type, config.data.label is not None)
-    check_data(config.data, test)
+    check_data(suite, test)
     check_rows(test, source)
     columns = (
         sent_columns(card, config.data, test.schema.names)

@@ -120,7 +120,7 @@ def _group_figures(
     if not base.oracle.classifier:
         rows = regression_metrics(labels[known], base.answers[known])
         return [
-            Figure(name=name, slice=where, estimate=item, higher_is_better=better, unit="1" if name == "r2" else "label")
+            Figure(name=name, slice=where, estimate=item, higher_is_better=better, unit="1" if name == "r2" else "label units")
             for name, where, item, better in rows
         ], None
     used = known & (base.answers >= 0)
@@ -141,4 +141,6 @@ def _group_figures(
             worse = wilson(hits, int(counts.sum()) + errors) if errors else None
             estimate = rate_sequence(hits, int(counts.sum())) if sequential else estimate
         figures.append(Figure(name=name, slice=where, estimate=estimate, pessimistic=worse, higher_is_better=better))
+    most = int(counts.sum(axis=1).max(initial=0))
+    figures.append(Figure(name="majority_baseline", estimate=wilson(most, int(counts.sum())), higher_is_better=None))
     return figures, Confusion(classes=base.classes.names, counts=counts.tolist())

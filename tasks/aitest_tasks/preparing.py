@@ -10,9 +10,9 @@ from prefect import task
 
 from aitest_lib.answers import read_book, write_segment
 from aitest_lib.artifacts.codecs import get_table
-from aitest_lib.errors import ArtifactMissing, ModelUnavailable
+from aitest_lib.errors import ArtifactMissing, InputError, ModelUnavailable
 from aitest_lib.models.probe import probe
-from aitest_lib.scorers.oracle import classes_of
+from aitest_lib.scorers.oracle import Classes, classes_of
 from aitest_lib.types import Predictions
 from aitest_tasks import live
 from aitest_tasks.inputs import input_digests, model_frame
@@ -134,8 +134,14 @@ def is_changed(differing: int, asked: int, flip_rate: float | None) -> bool:
 
 def check_labels(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` for labels in the data that are not among the card's classes, before anything is asked."""
-    if run.info.type == "tabular-classifier" and seen and run.info.classes is not None:
+    if run.info.type != "tabular-classifier" or not seen:
+        return
+    if run.info.classes is not None:
         classes_of(run.info.classes, seen, [])
+    favorable = run.suite.suite.data.favorable
+    if favorable is not None and not (Classes(tuple(seen)).codes([favorable]) >= 0).all():
+        shown = ", ".join(repr(value) for value in seen[:6])
+        raise InputError(f"data.favorable: got {favorable!r}, expected one of the labels {shown}; write it as the data do")
 
 
 def check_answers(run: Run, seen: list[Any]) -> None:

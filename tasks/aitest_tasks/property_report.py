@@ -57,6 +57,8 @@ def finish(
         gates=gates,
         slices=sorted([*(changes or []), *rank_slices(base.columns, counted, failing, confidence)], key=slice_order),
         confusion=table,
+        tolerance=None if base.oracle.classifier else base.oracle.tolerance,
+        seed_tolerance=None if base.oracle.classifier or base.labels is None else base.oracle.seed_tolerance,
         flips=flips or [],
         errors=dict(log.errors.most_common(10)),
         reason=f"{error_rate:.1%} of the cases ended in an error, more than max_error_rate {most:g}"
@@ -108,5 +110,7 @@ def slice_figures(
                 )
             elif base.labels is not None:
                 errors = np.abs(base.answers - base.labels)[inside]
-                figures.append(Figure(name="mae", slice=where, estimate=mean(errors), unit="label", higher_is_better=False))
+                figures.append(
+                    Figure(name="mae", slice=where, estimate=mean(errors), unit="label units", higher_is_better=False)
+                )
     return figures

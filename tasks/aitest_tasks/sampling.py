@@ -11,7 +11,9 @@ from prefect import task
 from aitest_lib.artifacts.codecs import put_table
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.card import LoadedCard
-from aitest_lib.config.suite import DataConfig
+from aitest_lib.config.loading import Location
+from aitest_lib.config.suite import DataConfig, LoadedSuite
+from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.schema import Profile, build_profile
 from aitest_lib.data.table import TableSource, row_digests
@@ -46,13 +48,20 @@ def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[s
     return [name for name in names if name != data.label and name not in ignored]
 
 
-def check_data(data: DataConfig, source: TableSource) -> None:
-    """Raises `InputError` where the suite names a column that the data do not have."""
-    names = source.schema.names
-    for where, wanted in (("data.label", [data.label] if data.label else []), ("data.protected", list(data.protected))):
-        for name in wanted:
-            if name not in names:
-                raise InputError(f"{where}: {unknown('column', name, names)}")
+def check_data(loaded: LoadedSuite, source: TableSource) -> None:
+    """Raises `InputError`, with its place in the suite, where that names a column or a label the data do not have."""
+    names, data = source.schema.names, loaded.suite.data
+    named: list[tuple[Location, str]] = [(("data", "protected", name), name) for name in data.protected]
+    named += [(("data", "schema", name), name) for name in data.columns]
+    named += [(("data", "label"), data.label)] if data.label else []
+    for path, name in named:
+        if name not in names:
+            raise loaded.document.error(path, f"{unknown('column', name, names)} (of {source.url})")
+    for place, rule in enumerate(data.rules):
+        try:
+            parse_rule(rule, names)
+        except InputError as error:
+            raise loaded.document.error(("data", "rules", place), str(error)) from error
     strange = [name for name in names if name.startswith("@")]
     if strange:
         raise InputError(f"data {source.url}: column {strange[0]!r} starts with @, which aitest keeps for itself; rename it")

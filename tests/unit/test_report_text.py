@@ -15,7 +15,7 @@ from aitest_lib.reports import explain, plots, tables
 from aitest_lib.reports.explain import explain_case, explain_property, headline
 from aitest_lib.reports.junit import junit_xml
 from aitest_lib.reports.report import CaseCounts, GateResult, Metric, PropertyReport
-from aitest_lib.reports.tables import report_rows, to_markdown
+from aitest_lib.reports.tables import to_markdown
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9)
 
@@ -133,14 +133,6 @@ def test_a_waived_failure_is_named_in_the_headline() -> None:
     gates = [GateResult(metric="accuracy", min=0.9, verdict="failed", waived=True, reason="r")]
     prop = PropertyReport(property="p", status="passed", gates=gates)
     assert headline(sample.report(status="passed", properties=[prop])) == "The gate passed, 1 by a waiver."
-
-
-def test_rows_are_flat_and_carry_their_gates() -> None:
-    rows = report_rows(sample.report())
-    assert len(rows) == len(sample.generalization().metrics) + len(sample.robustness().metrics)
-    row = next(r for r in rows if r["slice"] == {"transform": "category_swap"} and r["name"] == "pass_rate")
-    assert row["value"] == 0.8704
-    assert [gate["verdict"] for gate in row["gates"]] == ["failed"]
 
 
 def test_markdown_shows_the_report_and_escapes_what_data_says() -> None:
