@@ -19,7 +19,7 @@ PROPERTIES = [
 ]
 # What may differ between an uninterrupted run and one that was resumed.
 OWN = {"run_id", "started", "seconds", "sent", "cached", "sentinel", "retries", "artifacts"}
-RETURNS_S = 15.0  # a call in flight takes a minute here: only a run that does not wait for it returns
+RETURNS_S = 60.0  # a call in flight takes ten minutes here: only a run that does not wait for it returns
 
 
 def slow_start(project, server, hold_s):
@@ -98,7 +98,7 @@ def test_a_stopped_run_returns_at_once_and_can_be_resumed(tmp_path, server, numb
     own_server = number == signal.SIGINT
     project = new_project(tmp_path / "project", prefect=not own_server)
     project.fill(server, people(ROWS), properties=PROPERTIES, batch_size=64, concurrency=2)
-    process = slow_start(project, server, 60)
+    process = slow_start(project, server, 600)
     assert until(lambda: server.calls >= 5)
     os.killpg(process.pid, number)
     stopped = ended(process, RETURNS_S)
@@ -122,7 +122,7 @@ def test_a_stopped_run_returns_at_once_and_can_be_resumed(tmp_path, server, numb
 
 def test_a_run_that_is_worked_on_cannot_be_resumed(tmp_path, server):
     project = new_project(tmp_path / "project").fill(server, people(ROWS), properties=PROPERTIES, batch_size=64)
-    process = slow_start(project, server, 60)
+    process = slow_start(project, server, 600)
     assert until(lambda: server.calls >= 4)
     second = project.here("resume", "last")
     status = project.here("status")
@@ -136,7 +136,7 @@ def test_a_run_that_is_worked_on_cannot_be_resumed(tmp_path, server):
 
 def test_a_resumed_run_refuses_other_data(tmp_path, server):
     project = new_project(tmp_path / "project").fill(server, people(ROWS), properties=PROPERTIES, batch_size=64)
-    process = slow_start(project, server, 60)
+    process = slow_start(project, server, 600)
     assert until(lambda: server.calls >= 4)
     os.killpg(process.pid, signal.SIGTERM)
     ended(process, RETURNS_S)

@@ -25,6 +25,8 @@ def server():
 
 def test_order_and_counts_over_parallel_batches(server):
     frame = pd.DataFrame({"a": range(1000), "b": np.linspace(0, 1, 1000)})
+    server.slow_s = 0.1  # long enough for calls to overlap on a busy machine
+    server.inject("slow", None)
     model = open_card(server.card(batch_size=64, concurrency=4))
     answers = model.predict(frame)
     assert answers.labels.tolist() == [n % 2 for n in range(1000)]
