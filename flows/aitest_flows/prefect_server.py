@@ -154,10 +154,24 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
+# What a server does for deployments and schedules: nothing that a run in this process needs, and it costs CPU all the time.
+IDLE_SERVICES = (
+    "CANCELLATION_CLEANUP",
+    "CLEANUP_RECONCILER",
+    "FOREMAN",
+    "LATE_RUNS",
+    "PAUSE_EXPIRATIONS",
+    "REPOSSESSOR",
+    "SCHEDULER",
+    "TRIGGERS",
+)
+
+
 def supervise(home: Path) -> int:
     """The supervisor's main: start, publish, watch the users, stop."""
     port = _free_port()
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+    environment |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE_SERVICES}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, env=environment, preexec_fn=_die_with_parent)
     state: dict[str, Any] = {"url": f"http://127.0.0.1:{port}/api", "pid": os.getpid()}

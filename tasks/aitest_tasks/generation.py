@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,10 @@ from aitest_tasks.sampling import DIGEST, RANK, SEED_ID, changeable
 CASE_ID, STATUS, DETAIL, PARAMS, DISTANCE = "@case_id", "@status", "@detail", "@params", "@distance"
 
 
+# Rows are drawn in Python, one thread at a time in any case; threads that fight for the interpreter only cost more.
+_one_at_a_time = threading.Lock()
+
+
 def generation_job(run: Run, component: TabularTransform, shard: ArtifactRef) -> dict[str, Any]:
     """Everything that the cases of one shard depend on: not the model, so that a new revision generates nothing anew."""
     return {
@@ -44,7 +49,8 @@ def generation_job(run: Run, component: TabularTransform, shard: ArtifactRef) ->
 def generate_cases(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     """Draws and applies a transform to a shard of seeds; returns the reference of its cases."""
     live.check_stopped()
-    return write_cases(open_run(run_uri).store, job).to_dict()
+    with _one_at_a_time:
+        return write_cases(open_run(run_uri).store, job).to_dict()
 
 
 def write_cases(store: Store, job: dict[str, Any]) -> ArtifactRef:
