@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from aitest_lib.artifacts.codecs import decode_table
 from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import canonical_json
+from aitest_lib.errors import ArtifactMissing
 from aitest_lib.types import Predictions, Scalar
 
 SEGMENT = pa.schema(
@@ -110,7 +111,10 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBo
         for path in store.files(where):
             if not path.endswith(".parquet"):
                 continue
-            table = decode_table(store.read(path), store.url_of(path)).filter(pc.field("repeat") == repeat)
+            table = _segment(store, path)
+            if table is None:
+                continue
+            table = table.filter(pc.field("repeat") == repeat)
             if not table.num_rows:
                 continue
             run = table.column("run")[0].as_py()
@@ -136,6 +140,16 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBo
         None if scores is None else scores[first],
         runs,
     )
+
+
+def _segment(store: Store, path: str) -> pa.Table | None:
+    """A segment; a damaged or foreign one is removed, and what stood in it is asked again."""
+    try:
+        table = decode_table(store.read(path), store.url_of(path))
+        return table.cast(SEGMENT)
+    except (ArtifactMissing, pa.ArrowInvalid, ValueError):
+        store.remove(path)
+        return None
 
 
 def book_digest(book: AnswerBook, places: NDArray[np.int64]) -> str:

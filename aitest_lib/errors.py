@@ -31,6 +31,10 @@ class ModelUnavailable(UnavailableError):
     """The model behind the card could not be reached, or refuses every call."""
 
 
+class PrefectGone(UnavailableError):
+    """The Prefect server went away during a run."""
+
+
 class ModelAnswerError(AitestError):
     """The model answered one call, but not usably. Becomes an `error` case, not the end of the run."""
 

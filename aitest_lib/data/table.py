@@ -279,7 +279,7 @@ def to_frame(table: pa.Table, nullable: Collection[str] = ()) -> pd.DataFrame:
             columns[name] = pd.Series(np.array(column.to_pylist(), dtype=object), dtype=object)
         else:
             columns[name] = pd.Series(np.array(column.to_pandas().to_numpy(), copy=True))
-    return pd.DataFrame(columns, columns=table.column_names)
+    return pd.DataFrame(columns, columns=table.column_names, index=pd.RangeIndex(table.num_rows))
 
 
 def to_table(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:

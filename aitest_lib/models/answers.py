@@ -107,6 +107,8 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
         raise ModelAnswerError(f"got {value} as label, expected a class")
     if not isinstance(value, (str, int, float, bool)):
         raise ModelAnswerError(f"got {_kind(value)} as label, expected text, a number, true or false")
+    if isinstance(value, str) and not _is_encodable(value):
+        raise ModelAnswerError("got a label that is not valid Unicode, expected text")
     if known is not None and (type(value), value) not in known:
         twin = next((one for one in classes or () if _same_text(one, value)), None)
         raise ModelAnswerError(
@@ -114,6 +116,14 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
             + ("" if twin is None else f"; it differs from {_show(twin)} by type only: write the card's classes as answered")
         )
     return value
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _number(value: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from aitest_lib.types import ModelInfo, Predictions
 
 POLL_S = 0.1  # how soon a waiting call notices `stop`
 SHOWN = 200  # characters of an answer that a message quotes
+WITHHELD = "(not quoted, since private columns were sent)"
 
 
 class Model(Protocol):
@@ -163,7 +165,12 @@ def select_columns(inputs: pd.DataFrame, card: Card) -> pd.DataFrame:
 
 
 def excerpt(text: str) -> str:
-    """The start of what came back, for a message: secrets masked before it is cut."""
+    """The start of what came back, for a message: secrets masked before it is cut.
+
+    Nothing is quoted while private columns are being sent: what comes back may spell their values in any way.
+    """
+    if _withholding.count:
+        return WITHHELD
     text = " ".join(mask(text).split())
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
@@ -185,13 +192,31 @@ def private_mask(inputs: pd.DataFrame, private: Sequence[str]) -> Callable[[str]
     return hide
 
 
+class _Withholding:
+    """How many calls with private columns are under way, in all threads."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = Lock()
+
+    def add(self, change: int) -> None:
+        with self._lock:
+            self.count += change
+
+
+_withholding = _Withholding()
+
+
 @contextmanager
-def hiding(hide: Callable[[str], str]) -> Iterator[None]:
-    """Masks the message of a `ModelUnavailable` that passes through."""
+def hiding(hide: Callable[[str], str], private: Sequence[str] = ()) -> Iterator[None]:
+    """Masks the message of a `ModelUnavailable` that passes through; with private columns, nothing is quoted meanwhile."""
+    _withholding.add(bool(private))
     try:
         yield
     except ModelUnavailable as error:
         raise ModelUnavailable(hide(str(error))) from error.__cause__
+    finally:
+        _withholding.add(-bool(private))
 
 
 def hidden(predictions: Predictions, hide: Callable[[str], str]) -> Predictions:
@@ -205,5 +230,11 @@ def rows_text(n: int) -> str:
 
 
 def _forms(value: Any) -> set[str]:
-    whole = {str(int(value))} if isinstance(value, float) and value.is_integer() else set()
-    return {str(value), *whole}
+    """How a private value may be spelled: as text, whole, in JSON, as a date, with its spaces folded, cut."""
+    text = str(value)
+    forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1], " ".join(text.split())}
+    if isinstance(value, float) and value.is_integer():
+        forms.add(str(int(value)))
+    if hasattr(value, "isoformat"):
+        forms |= {value.isoformat(), value.isoformat()[:10]}
+    return forms | {form[:50] for form in forms if len(form) > 50}

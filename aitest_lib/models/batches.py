@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from aitest_lib.errors import ModelAnswerError
+from aitest_lib.errors import AitestError, ModelAnswerError
 from aitest_lib.models.answers import all_failed, joined
 from aitest_lib.types import Predictions
 
@@ -44,21 +44,31 @@ def _isolate(inputs: pd.DataFrame, ask: Ask, again: bool, on_split: OnSplit, *, 
 
 def _asked(inputs: pd.DataFrame, ask: Ask, again: bool) -> Predictions:
     try:
-        answers = ask(inputs)
+        answers = _checked(inputs, ask)
     except CallLostError:
         raise
     except ModelAnswerError:
         if not again:
             raise
-        return ask(inputs)
+        return _checked(inputs, ask)
     bad = np.flatnonzero(answers.errors.astype(bool))
     if not again or not len(bad):
         return answers
     try:
-        second = ask(inputs.iloc[bad])
+        second = _checked(inputs.iloc[bad], ask)
     except ModelAnswerError:
         return answers
     return _replaced(answers, bad, second)
+
+
+def _checked(inputs: pd.DataFrame, ask: Ask) -> Predictions:
+    """What a model sends may break any library that reads it; that is an unusable answer, not the end of the run."""
+    try:
+        return ask(inputs)
+    except AitestError:
+        raise
+    except Exception as error:
+        raise ModelAnswerError(f"the answer cannot be read ({type(error).__name__})") from error
 
 
 def _replaced(answers: Predictions, at: np.ndarray[tuple[int], np.dtype[np.intp]], second: Predictions) -> Predictions:

@@ -48,7 +48,7 @@ class ChildModel:
         if not len(inputs):
             return all_failed(0, "")
         hide = private_mask(inputs, self._private)
-        with hiding(hide), self._stop.holding(self._turn):
+        with hiding(hide, self._private), self._stop.holding(self._turn):
             self._try_again = True
             try:
                 return hidden(isolate(inputs, self._ask, again=False, on_split=self.usage.split_noter(hide)), hide)

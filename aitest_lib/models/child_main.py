@@ -12,6 +12,7 @@ import importlib
 import inspect
 import json
 import os
+import signal
 import struct
 import sys
 import threading
@@ -45,13 +46,17 @@ def main() -> None:
         return
     classes = getattr(model, "classes_", None) if start[0]["scores"] else None
     write_frame(sink, {"ready": True, "classes": _as_json(classes)}, [])
+    own = os.getpid()
     while (frame := read_frame(source)) is not None:
         header, buffers = frame
         try:
             labels, scores = answer(model, decode_table(header["table"], buffers), start[0]["scores"])
-            write_frame(sink, *_encoded({"labels": labels, "scores": scores}))
+            reply, parts = _encoded({"labels": labels, "scores": scores})
         except Exception as error:  # noqa: BLE001 - one bad input must not end the process
-            write_frame(sink, {"error": one_line(error)}, [])
+            reply, parts = {"error": one_line(error)}, []
+        if os.getpid() != own:
+            os._exit(0)  # a fork that the model let go astray: the pipe is not its to write to
+        write_frame(sink, {**reply, "id": header["id"]}, parts)
 
 
 def load(name: str, params: dict[str, Any]) -> Any:
@@ -214,7 +219,7 @@ def _die_with_parent(parent: int) -> None:
     """Ends the process when its parent is gone. (PR_SET_PDEATHSIG would fire when the starting *thread* ends.)"""
     while os.getppid() == parent:
         time.sleep(1)
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)  # it leads a session of its own: what the model started goes, too
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class EndpointModel:
         def answers(batch: pd.DataFrame) -> Predictions:
             return isolate(batch, self._ask, again=True, on_split=self.usage.split_noter(hide))
 
-        with hiding(hide):
+        with hiding(hide, self._private):
             if len(batches) <= 1:
                 return hidden(joined([answers(batch) for batch in batches]), hide)
             return hidden(joined(self._in_parallel(batches, answers)), hide)

@@ -36,7 +36,7 @@ class LocalModel:
     def predict(self, inputs: pd.DataFrame) -> Predictions:
         """The answers to n rows; the object gets a copy of them."""
         hide = private_mask(inputs, self._private)
-        with hiding(hide), self._stop.holding(self._turn):
+        with hiding(hide, self._private), self._stop.holding(self._turn):
             return hidden(isolate(inputs, self._ask, again=False, on_split=self.usage.split_noter(hide)), hide)
 
     def stop(self) -> None:

@@ -65,6 +65,7 @@ class ModelProcess:
                 f"the model {backend.callable} cannot be loaded: {excerpt(header['error'])}; "
                 f"looked in {', '.join(start['path'])}, with {_interpreter(backend, base_dir)}"
             )
+        self._calls = 0
         self.classes: list[Any] | None = header["classes"]
 
     def call(self, inputs: pd.DataFrame) -> child_main.Frame:
@@ -73,7 +74,13 @@ class ModelProcess:
         Raises `ProcessDied`, `CallLostError` (no answer within 600 s; the child must be ended) or `Interrupted`.
         """
         table, buffers = child_main.encode_table(inputs)
-        return self._exchange({"table": table}, buffers, rows_text(len(inputs)))
+        self._calls += 1
+        answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, rows_text(len(inputs)))
+        if answer.get("id") != self._calls:
+            raise ProcessDied(
+                f"the model's process answered out of turn at {rows_text(len(inputs))}; it must not write to its pipe"
+            )
+        return answer, parts
 
     def end(self) -> None:
         """Kills the child and what it started."""

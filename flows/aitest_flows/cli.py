@@ -6,6 +6,7 @@ Imports of everything heavy are inside the commands: `aitest --help` answers at 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -14,7 +15,7 @@ import typer
 
 from aitest_flows.console import end, err, execute, internal_error, masked, out, run_here, settings_for_command, write_file
 from aitest_lib import __version__
-from aitest_lib.errors import AitestError, UnavailableError
+from aitest_lib.errors import AitestError, PrefectGone, UnavailableError
 
 if TYPE_CHECKING:
     pass
@@ -330,6 +331,8 @@ def main() -> NoReturn:
         result = app(standalone_mode=False)
     except AitestError as error:
         err.print(f"error: {masked(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+        if isinstance(error, PrefectGone):
+            os._exit(error.exit_code)  # Prefect's way out would wait for the server that is gone
         sys.exit(error.exit_code)
     except usage_error as error:
         error.show()

@@ -77,7 +77,10 @@ def end(
         write_file(json_file, found.model_dump_json(indent=1))
     if junit is not None:
         write_file(junit, junit_xml(found))
-    print_report(found, out)  # after the files: whoever reads the output may stop reading
+    try:
+        print_report(found, out)  # after the files: whoever reads the output may stop reading
+    except (BrokenPipeError, SystemExit):  # rich turns a closed pipe into an exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     code = EXIT_OF_STATUS.get(found.status, 0)
     if require_gates and code == 0 and any(item.status == "unjudged" for item in found.properties):
         code = 4

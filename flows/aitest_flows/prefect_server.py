@@ -67,6 +67,17 @@ def start_early(home: Path, logs: Path) -> None:
             _spawn(home, logs)
 
 
+def check_prefect(error: BaseException) -> None:
+    """Raises `PrefectGone` where the server that a run works with does not answer: that, and no defect, broke it."""
+    from prefect.settings import get_current_settings
+
+    from aitest_lib.errors import PrefectGone
+
+    url = get_current_settings().api.url
+    if url and not healthy(url):
+        raise PrefectGone(f"the Prefect server at {url} went away during the run ({type(error).__name__})") from error
+
+
 def healthy(url: str) -> bool:
     """Does the API answer."""
     import httpx

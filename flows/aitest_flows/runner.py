@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from aitest_flows.interrupt import mark_interrupted
-from aitest_flows.prefect_server import prefect_server
+from aitest_flows.prefect_server import check_prefect, prefect_server
 from aitest_lib import __version__
 from aitest_lib.config.card import LoadedCard, load_card, model_info
 from aitest_lib.config.secrets import references, secret
@@ -241,6 +241,11 @@ def execute(settings: Settings, run: Run) -> RunReport:
                 result = suite.with_options(task_runner=runner)(run.uri)
         except AitestError:
             mark_interrupted(settings, run)
+            raise
+        except Exception as error:
+            mark_interrupted(settings, run)
+            with temporary_settings({PREFECT_API_URL: url}):
+                check_prefect(error)
             raise
         finally:
             live.close_model(run.run_id)

@@ -14,6 +14,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from aitest_flows import shapes
 from aitest_flows.catalog import flow_of
+from aitest_flows.prefect_server import check_prefect
 from aitest_lib import __version__
 from aitest_lib.errors import AitestError
 from aitest_lib.reports.report import FailingCase, ModelReport, PropertyReport, Provenance, Queries, RunReport
@@ -82,6 +83,7 @@ def run_property(run: Run, index: int) -> dict[str, Any]:
     except AitestError:
         raise
     except Exception as error:  # noqa: BLE001 -- a defect of ours or of a plug-in: say so, go on
+        check_prefect(error)
         reason = f"{type(error).__name__}: {error}"
         report = PropertyReport(property=name, status="error", reason=reason, explanation=f"This property broke: {reason}.")
         return shapes.log_report(run, index, report, {}, time.monotonic())

@@ -73,7 +73,8 @@ def add_errors(run: Run, reasons: dict[str, str]) -> None:
 
 def error_reasons(digests: NDArray[np.void], answers: Predictions) -> dict[str, str]:
     """Why inputs have no usable answer, by digest (hex)."""
-    return {digests[place].tobytes().hex(): str(why) for place, why in enumerate(answers.errors) if why is not None}
+    reasons = {place: str(why) for place, why in enumerate(answers.errors) if why is not None}
+    return {digests[place].tobytes().hex(): why.encode("utf-8", "replace").decode() for place, why in reasons.items()}
 
 
 def forget_errors(run: Run) -> None:

@@ -148,7 +148,7 @@ def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
 
 def find_run(store: Store, given: str) -> Run:
     """The run whose id is `given`, a unique prefix of it, or `last`."""
-    ids = [one for one in store.folders("runs") if not one.startswith(DRY)]
+    ids = [one for one in store.folders("runs") if not one.startswith(DRY) and store.exists(f"runs/{one}/run.json")]
     if given == "last":
         found = [(store.read_json(f"runs/{one}/run.json")["started"], one) for one in ids]
         if not found:

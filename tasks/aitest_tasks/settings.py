@@ -88,6 +88,10 @@ def open_settings() -> Settings:
             raise InputError(f"cannot make {folder}: {error.strerror}; run aitest in a folder you may write to") from error
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    for name in ("NO_PROXY", "no_proxy"):  # our own servers are on loopback, whatever proxy leads elsewhere
+        given = os.environ.get(name, "")
+        if given != "*" and "127.0.0.1" not in given:
+            os.environ[name] = ",".join(part for part in (given, "127.0.0.1", "localhost") if part)
     os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
     os.environ.setdefault("PREFECT_PROFILES_PATH", str(settings.prefect_home / "profiles.toml"))
     os.environ.setdefault("PREFECT_LOGGING_SETTINGS_PATH", str(files("aitest_tasks") / "logging.yaml"))

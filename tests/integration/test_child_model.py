@@ -47,6 +47,14 @@ def crashing(table):
         os.kill(os.getpid(), signal.SIGSEGV)
     return ["fine"] * len(table)
 
+def forking(table):
+    if os.fork() == 0:
+        raise RuntimeError("a child that went astray")
+    return (table["a"] % 2).tolist()
+
+def surrogate(table):
+    return ["\\ud800"] * len(table)
+
 def always_exits(table):
     sys.exit("no licence")
 
@@ -318,3 +326,17 @@ def test_closing_twice_and_asking_again(opened, frame):
     model.close()
     assert not model.predict(frame).errors.any()
     assert len(model.predict(frame.head(0))) == 0
+
+
+def test_a_fork_that_goes_astray_answers_for_nobody(opened, frame):
+    model = opened("forking")
+    for _ in range(3):
+        answers = model.predict(frame)
+        right = [label == n % 2 for n, label in zip(frame["a"], answers.labels, strict=True) if label is not None]
+        assert all(right)
+        assert right
+
+
+def test_text_that_is_no_unicode_is_no_label(opened, frame):
+    answers = opened("surrogate").predict(frame)
+    assert all("not valid Unicode" in reason for reason in answers.errors)

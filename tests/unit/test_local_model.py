@@ -69,7 +69,19 @@ def test_private_values_stay_out_of_reasons():
         raise ValueError(f"cannot use {table['name'][0]}")
 
     answers = LocalModel(leaks, info(), private=["name"]).predict(pd.DataFrame({"name": ["Maria Muster"]}))
-    assert answers.errors.tolist() == ["ValueError: cannot use ***"]
+    assert answers.errors.tolist() == ["(not quoted, since private columns were sent)"]
+    answers = LocalModel(leaks, info()).predict(pd.DataFrame({"name": ["Maria Muster"]}))
+    assert answers.errors.tolist() == ["ValueError: cannot use Maria Muster"]  # once no private column is under way
+
+
+@pytest.mark.parametrize("value", ["John  Doe", 'a "b" c', "two\nlines", "x" * 80, pd.Timestamp("1980-05-17")])
+def test_private_values_stay_out_of_labels_that_repeat_them(value):
+    def echoes(table):
+        return [str(item) for item in table["name"]]
+
+    answers = LocalModel(echoes, info(classes=("no", "yes")), private=["name"]).predict(pd.DataFrame({"name": [value]}))
+    for form in {str(value), repr(str(value))[1:-1], str(value)[:40]}:
+        assert form not in answers.errors[0]
 
 
 def test_stopped():
