@@ -12,12 +12,13 @@ from aitest_lib.artifacts.codecs import put_table
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.card import LoadedCard
 from aitest_lib.config.loading import Location
-from aitest_lib.config.suite import DataConfig, LoadedSuite
+from aitest_lib.config.suite import DataConfig, LoadedSuite, transforms_of
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.schema import Profile, build_profile
 from aitest_lib.data.table import TableSource, row_digests
 from aitest_lib.errors import InputError, unknown
+from aitest_lib.properties.catalog import spec
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.runs import Run, open_run
 
@@ -57,6 +58,7 @@ def check_data(loaded: LoadedSuite, source: TableSource) -> None:
     for path, name in named:
         if name not in names:
             raise loaded.document.error(path, f"{unknown('column', name, names)} (of {source.url})")
+    _check_slices(loaded, names)
     for place, rule in enumerate(data.rules):
         try:
             parse_rule(rule, names)
@@ -65,6 +67,19 @@ def check_data(loaded: LoadedSuite, source: TableSource) -> None:
     strange = [name for name in names if name.startswith("@")]
     if strange:
         raise InputError(f"data {source.url}: column {strange[0]!r} starts with @, which aitest keeps for itself; rename it")
+
+
+def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
+    """A gate on a slice that no column and no transform can make would be inconclusive only after everything was paid for."""
+    for index, item in enumerate(loaded.suite.properties):
+        at: Location = ("properties", index)
+        made = transforms_of(item, loaded.document, at) if spec(item.property).shape == "perturbation" else []
+        known = {*names, "class", "label", *(key for part in made for key in part.slice)}
+        for metric, given in item.gates.items():
+            for gate in given if isinstance(given, list) else [given]:
+                for key in gate.slice or {}:
+                    if key not in known:
+                        raise loaded.document.error((*at, "gates", metric), f"slice: {unknown('slice', key, known)}")
 
 
 def check_rows(*sources: TableSource | None) -> None:
