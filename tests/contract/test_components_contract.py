@@ -73,6 +73,7 @@ def test_it_is_its_parameters(cls):
     assert json.loads(json.dumps(parameters, allow_nan=False)) == json.loads(json.dumps(parameters))
     again = cls(**parameters)
     assert again == made
+    # Components travel to worker processes by pickle; the bytes are our own, made on this line.
     assert again.fingerprint() == made.fingerprint() == pickle.loads(pickle.dumps(made)).fingerprint()
     assert re.fullmatch(r"[0-9a-f]{32}", made.fingerprint())
     assert made.key == f"{cls.name}@{cls.version}"

@@ -25,7 +25,7 @@ class Payload:
 def test_a_planted_pickle_is_not_loaded(project, server, tmp_path):
     project.fill(server, people(200))
     first = project.run()
-    planted = tmp_path / "planted"
+    planted = tmp_path / "planted"  # pickle is only written here, to see that nothing reads it
     results = [path for path in (project.store / "results").iterdir() if path.is_file()]
     assert results
     for path in results:

@@ -105,5 +105,6 @@ def test_impossible_data_is_one_clear_message(call: object) -> None:
 
 
 def test_estimates_travel_between_processes() -> None:
+    # Pickled by ourselves on this line: estimates must survive the way to a worker process.
     figure = pickle.loads(pickle.dumps(wilson(465, 500)))
     assert figure.bounds(0.95) == wilson(465, 500).bounds(0.95)
