@@ -6,26 +6,28 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
-import jmespath
-from jmespath.exceptions import JMESPathError
 from pydantic import Field
 
 from aitest_lib.canonical import digest, digest_bytes
-from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, plain, validate
-from aitest_lib.config.secrets import references
-from aitest_lib.config.templates import template_problem
+from aitest_lib.config.endpoint import Endpoint, check_endpoint
+from aitest_lib.config.loading import Document, StrictModel, load_yaml, plain, validate
 from aitest_lib.types import ModelInfo
 
-ModelType = Literal["tabular-classifier", "tabular-regressor"]
+ModelType = Literal[
+    "tabular-classifier",
+    "tabular-regressor",
+    "text-classifier",
+    "conversation-classifier",
+    "image-classifier",
+    "speech-to-text",
+]
 
-BACKENDS = ("endpoint", "python", "predictions")
+BACKENDS = ("endpoint", "mlflow", "python", "onnx", "predictions")
 NOT_IN_DIGEST = ("concurrency", "rate_per_s", "timeout_s", "retries")  # how it is asked, not what it is
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_SECRET_HEADER = re.compile(r"authorization|cookie|token|secret|password|api-?key|subscription-key", re.IGNORECASE)
 
 
 class Decision(StrictModel):
@@ -38,59 +40,6 @@ class Inputs(StrictModel):
     """What the model expects: the columns, in the order in which they are sent."""
 
     columns: tuple[str, ...] | None = None
-
-
-class Bearer(StrictModel):
-    """`Authorization: Bearer <token>`."""
-
-    type: Literal["bearer"]
-    token: str
-
-
-class Basic(StrictModel):
-    """HTTP basic authentication."""
-
-    type: Literal["basic"]
-    username: str
-    password: str
-
-
-class ApiKey(StrictModel):
-    """A key in a header (default `X-Api-Key`) or in the query parameter `query`."""
-
-    type: Literal["api-key"]
-    key: str
-    header: str | None = None
-    query: str | None = None
-
-
-Auth = Annotated[Bearer | Basic | ApiKey, Field(discriminator="type")]
-
-
-class Response(StrictModel):
-    """Where the answers stand in the response: JMESPath expressions."""
-
-    kind: Literal["json"] = "json"
-    labels: str | None = None
-    scores: str | None = None
-    success: str | None = None
-
-
-class Endpoint(StrictModel):
-    """A model behind HTTP: one request per batch, JSON both ways. Times in seconds, rates in calls per second."""
-
-    url: str
-    method: Literal["POST", "PUT"] = "POST"
-    auth: Auth | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
-    body: Literal["json"] = "json"
-    request: str
-    response: Response
-    batch_size: int = Field(default=256, ge=1, le=100_000)
-    concurrency: int = Field(default=8, ge=1, le=256)
-    rate_per_s: float | None = Field(default=None, gt=0)
-    timeout_s: float = Field(default=30, gt=0, le=3600)
-    retries: int = Field(default=5, ge=0, le=20)
 
 
 class PythonBackend(StrictModel):
@@ -106,7 +55,10 @@ class PythonBackend(StrictModel):
 
 
 class Card(StrictModel):
-    """A model card; exactly one of `endpoint`, `python`, `predictions`."""
+    """A model card; exactly one of `endpoint`, `mlflow`, `python`, `onnx`, `predictions`.
+
+    `mlflow`: `models:/NAME`, `models:/NAME/VERSION`, `models:/NAME@ALIAS` or `runs:/RUN/PATH`; `onnx`: a file.
+    """
 
     name: str
     revision: str | None = None
@@ -116,6 +68,8 @@ class Card(StrictModel):
     inputs: Inputs = Field(default_factory=Inputs)
     info: dict[str, Any] = Field(default_factory=dict)
     endpoint: Endpoint | None = None
+    mlflow: str | None = None
+    onnx: str | None = None
     python: PythonBackend | None = None
     predictions: str | None = None
 
@@ -162,7 +116,7 @@ def _loaded(document: Document, path: Path | None, base_dir: Path) -> LoadedCard
     card = validate(document, Card)
     _check_card(document, card)
     if card.endpoint:
-        _check_endpoint(document, card, card.endpoint)
+        check_endpoint(document, card, card.endpoint)
     if card.python and not _CALLABLE.fullmatch(card.python.callable):
         raise document.error(("python", "callable"), f"got {card.python.callable!r}, expected package.module:name")
     raw: dict[str, Any] = plain(document)
@@ -188,72 +142,6 @@ def _check_card(document: Document, card: Card) -> None:
     columns = card.inputs.columns
     if columns is not None and (not columns or len(set(columns)) < len(columns)):
         raise document.error(("inputs", "columns"), "expected at least one column, each named once")
-
-
-def _check_endpoint(document: Document, card: Card, endpoint: Endpoint) -> None:
-    at: Location = ("endpoint",)
-    if problem := _url_problem(endpoint.url):
-        raise document.error((*at, "url"), problem)
-    if problem := template_problem(endpoint.request, card.inputs.columns):
-        raise document.error((*at, "request"), problem)
-    _check_secrets(document, endpoint)
-    response = endpoint.response
-    for key in ("labels", "scores", "success"):
-        expression = getattr(response, key)
-        if expression is not None and (problem := jmespath_problem(expression)):
-            raise document.error((*at, "response", key), problem)
-    if response.labels is None and response.scores is None:
-        raise document.error((*at, "response"), "expected `labels`, `scores`, or both: where the answers stand")
-    if response.scores is not None and card.type == "tabular-regressor":
-        raise document.error((*at, "response", "scores"), "a regressor answers numbers as `labels`; leave `scores` out")
-    if response.scores is not None and card.classes is None:
-        raise document.error((*at, "response", "scores"), "scores need the order of the classes; add `classes: [...]`")
-    if response.labels is None and card.decision is None:
-        raise document.error((*at, "response"), "scores alone give no label; add `decision: {threshold: 0.5}`, or `labels`")
-    if response.labels is not None and card.decision is not None:
-        raise document.error(("decision",), "the model answers labels; leave `decision` or `response.labels` out")
-
-
-def _check_secrets(document: Document, endpoint: Endpoint) -> None:
-    """A card may be stored and shown, so a secret in it must be a reference."""
-    say = "a secret must be a reference, not a literal; write ${NAME} and set the environment variable NAME"
-    auth = endpoint.auth
-    for key in ("token", "password", "key"):
-        value = getattr(auth, key, None)
-        if value is not None and not references(value):
-            raise document.error(("endpoint", "auth", key), say)
-    if isinstance(auth, ApiKey) and auth.header is not None and auth.query is not None:
-        raise document.error(("endpoint", "auth"), "got header and query, expected one of them")
-    for name, value in endpoint.headers.items():
-        if _SECRET_HEADER.search(name) and not references(value):
-            raise document.error(("endpoint", "headers", name), say)
-    parts = urlsplit(endpoint.url)
-    if parts.password and not references(parts.password):
-        raise document.error(("endpoint", "url"), f"{say}; better, use `auth: {{type: basic, ...}}`")
-
-
-def _url_problem(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        return f"not a valid URL: {error}"
-    if "{{" in url:
-        return "got a template, expected a fixed URL; write out the address"
-    # A reference may stand for the whole address: it is known only when it is used.
-    if not url.startswith("${") and (parts.scheme not in ("http", "https") or not parts.hostname or port == 0):
-        return f"got {url.split('?')[0]!r}, expected http:// or https:// and a host"
-    return None
-
-
-def jmespath_problem(expression: str) -> str | None:
-    """What is wrong with a JMESPath expression, or None."""
-    try:
-        jmespath.compile(expression)
-    except JMESPathError as error:
-        problem = str(error).split("\n")[0].removeprefix("Bad jmespath expression: ").rstrip(": ")
-        return f'not a valid JMESPath expression: {problem}; a key with other characters needs double quotes: "a-b"'
-    return None
 
 
 def _card_digest(document: Document, card: Card, raw: dict[str, Any], base_dir: Path) -> str:

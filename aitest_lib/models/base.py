@@ -141,11 +141,11 @@ def open_model(loaded: LoadedCard, info: ModelInfo | None = None, *, private: Se
     """
     info = info or model_info(loaded)
     if loaded.card.endpoint:
-        from aitest_lib.models.endpoint import EndpointModel
+        from aitest_lib.models.endpoint.model import EndpointModel
 
         return EndpointModel(loaded, info, private=private)
     if loaded.card.python:
-        from aitest_lib.models.child import ChildModel
+        from aitest_lib.models.processes.model import ChildModel
 
         return ChildModel(loaded, info, private=private)
     from aitest_lib.models.predictions import PredictionsModel

@@ -14,7 +14,7 @@ from aitest_lib.errors import InputError, ModelAnswerError
 from aitest_lib.models.answers import to_predictions
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask
 from aitest_lib.models.batches import isolate
-from aitest_lib.models.child_main import answer, one_line
+from aitest_lib.models.processes.python_child import answer, one_line
 from aitest_lib.types import ModelInfo, Predictions
 
 

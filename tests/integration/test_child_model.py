@@ -17,9 +17,9 @@ import pytest
 
 from aitest_lib.config.card import load_card_data
 from aitest_lib.errors import InputError, Interrupted, ModelUnavailable
-from aitest_lib.models import process as process_module
 from aitest_lib.models.base import open_model
 from aitest_lib.models.probe import probe
+from aitest_lib.models.processes import process as process_module
 
 MODELS = """
 import os, signal, sys, time

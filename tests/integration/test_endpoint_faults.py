@@ -12,8 +12,8 @@ from model_server import ModelServer, serving
 from opening import open_card
 
 from aitest_lib.errors import Interrupted, ModelUnavailable
-from aitest_lib.models import transport
 from aitest_lib.models.base import Model
+from aitest_lib.models.endpoint import transport
 
 
 @pytest.fixture(autouse=True)

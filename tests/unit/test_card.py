@@ -62,7 +62,7 @@ def test_from_a_file(tmp_path):
     ("path", "value", "said"),
     [
         ("name", "adult gbm", "name: got 'adult gbm', expected letters"),
-        ("type", "image-classifier", "type: unknown value 'image-classifier'; did you mean tabular-classifier"),
+        ("type", "tabular-clasifier", "type: unknown value 'tabular-clasifier'; did you mean tabular-classifier"),
         ("classes", ["a"], "classes: got ['a'], expected at least 2 different classes"),
         ("classes", ["a", "a"], "expected at least 2 different classes"),
         ("classes", ["a", ["b"]], "classes[1]: got a list of 1, expected true or false or a whole number or a number or text"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aitest_lib.config.templates import MAX_LENGTH, template_problem, to_json
 from aitest_lib.errors import ModelAnswerError
-from aitest_lib.models.templates import RequestTemplate, plain_rows
+from aitest_lib.models.endpoint.templates import RequestTemplate, plain_rows
 from aitest_lib.types import ModelInfo
 
 INFO = ModelInfo(name="m", type="tabular-classifier", digest="d", version="4")

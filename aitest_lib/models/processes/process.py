@@ -1,4 +1,4 @@
-"""A child process that holds a Python model, and the frames to and from it (`child_main.py` is the other end)."""
+"""A child process that holds a Python model, and the frames to and from it (`python_child.py` is the other end)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pandas as pd
 from aitest_lib.config.card import PythonBackend
 from aitest_lib.config.secrets import resolve
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError
-from aitest_lib.models import child_main
 from aitest_lib.models.base import POLL_S, StopSwitch, excerpt, rows_text
 from aitest_lib.models.batches import CallLostError
+from aitest_lib.models.processes import python_child
 
 TIMEOUT_S = 600.0  # of one call, and of the start
 LOG_LINES = 50
@@ -68,12 +68,12 @@ class ModelProcess:
         self._calls = 0
         self.classes: list[Any] | None = header["classes"]
 
-    def call(self, inputs: pd.DataFrame) -> child_main.Frame:
+    def call(self, inputs: pd.DataFrame) -> python_child.Frame:
         """The child's answer to a table: `labels` and `scores`, or `error`.
 
         Raises `ProcessDied`, `CallLostError` (no answer within 600 s; the child must be ended) or `Interrupted`.
         """
-        table, buffers = child_main.encode_table(inputs)
+        table, buffers = python_child.encode_table(inputs)
         self._calls += 1
         answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, rows_text(len(inputs)))
         if answer.get("id") != self._calls:
@@ -91,10 +91,10 @@ class ModelProcess:
             if pipe:
                 pipe.close()
 
-    def _exchange(self, header: dict[str, Any], buffers: list[bytes], what: str) -> child_main.Frame:
+    def _exchange(self, header: dict[str, Any], buffers: list[bytes], what: str) -> python_child.Frame:
         deadline = time.monotonic() + TIMEOUT_S
         try:
-            self._write(child_main.pack(header, buffers), deadline)
+            self._write(python_child.pack(header, buffers), deadline)
             size = struct.unpack(">I", self._read(4, deadline))[0]
             answer = json.loads(self._read(size, deadline))
             return answer, [self._read(size, deadline) for size in answer["buffers"]]
@@ -141,7 +141,7 @@ class ModelProcess:
 
 def _spawn(backend: PythonBackend, base_dir: Path) -> subprocess.Popen[bytes]:
     interpreter = _interpreter(backend, base_dir)
-    program = str(Path(child_main.__file__).resolve())
+    program = str(Path(python_child.__file__).resolve())
     try:
         return subprocess.Popen(
             [interpreter, "-u", program],

@@ -17,8 +17,8 @@ from aitest_lib.errors import InputError, ModelAnswerError
 from aitest_lib.models.answers import joined, to_predictions
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask, rows_text, select_columns
 from aitest_lib.models.batches import Ask, isolate
-from aitest_lib.models.templates import RequestTemplate
-from aitest_lib.models.transport import Answer, Transport
+from aitest_lib.models.endpoint.templates import RequestTemplate
+from aitest_lib.models.endpoint.transport import Answer, Transport
 from aitest_lib.types import ModelInfo, Predictions
 
 NEVER_USABLE_AFTER = 20  # calls with a single input refused, and not one usable answer yet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field
 
-from aitest_lib.config.card import ApiKey, Auth, Basic, Bearer
+from aitest_lib.config.endpoint import ApiKey, Auth, Basic, Bearer
 from aitest_lib.config.secrets import remember, resolve
 
 

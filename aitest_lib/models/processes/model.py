@@ -9,12 +9,12 @@ import pandas as pd
 
 from aitest_lib.config.card import LoadedCard
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError, ModelUnavailable
-from aitest_lib.models import child_main
 from aitest_lib.models.answers import all_failed
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask, select_columns
 from aitest_lib.models.batches import isolate
 from aitest_lib.models.local import match_classes, read_answers
-from aitest_lib.models.process import ModelProcess, ProcessDied
+from aitest_lib.models.processes import python_child
+from aitest_lib.models.processes.process import ModelProcess, ProcessDied
 from aitest_lib.types import ModelInfo, Predictions
 
 MAX_DEATHS = 100  # a process that dies more often is not started again
@@ -76,13 +76,13 @@ class ChildModel:
             header, buffers = self._call(inputs, retry=True)
         if "error" in header:
             raise ModelAnswerError(excerpt(header["error"]))
-        labels = child_main.decode_array(header["labels"], buffers)
-        scores = child_main.decode_array(header["scores"], buffers)
+        labels = python_child.decode_array(header["labels"], buffers)
+        scores = python_child.decode_array(header["scores"], buffers)
         predictions = read_answers(labels, scores, len(inputs), self.info, self._columns, self._threshold)
         self._answered = True
         return predictions
 
-    def _call(self, inputs: pd.DataFrame, *, retry: bool) -> child_main.Frame:
+    def _call(self, inputs: pd.DataFrame, *, retry: bool) -> python_child.Frame:
         process = self._started()
         self.usage.add(rows=len(inputs), retry=retry)
         try:

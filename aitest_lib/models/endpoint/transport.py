@@ -16,12 +16,12 @@ from weakref import WeakSet
 
 import httpx
 
-from aitest_lib.config.card import Endpoint
+from aitest_lib.config.endpoint import Endpoint
 from aitest_lib.config.secrets import resolve
 from aitest_lib.errors import ModelUnavailable
-from aitest_lib.models.auth import credentials
 from aitest_lib.models.base import RateLimiter, StopSwitch, Usage, excerpt, rows_text
 from aitest_lib.models.batches import CallLostError
+from aitest_lib.models.endpoint.auth import credentials
 
 RETRIED = (429, 502, 503, 504)
 REFUSED = {

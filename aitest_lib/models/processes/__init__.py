@@ -1,0 +1,1 @@
+"""Models in a process of their own: Python objects, MLflow models, ONNX files."""
