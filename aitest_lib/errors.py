@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class AitestError(Exception):
@@ -28,7 +29,12 @@ class UnavailableError(AitestError):
 
 
 class ModelUnavailable(UnavailableError):
-    """The model behind the card could not be reached, or refuses every call."""
+    """The model behind the card could not be reached, or refuses every call.
+
+    `answers`: the `Predictions` it gave before, one for each input, where a part of a call was answered.
+    """
+
+    answers: Any = None
 
 
 class PrefectGone(UnavailableError):
@@ -52,9 +58,10 @@ class ArtifactMissing(StoreError):
 
 
 class Interrupted(AitestError):
-    """The user asked for a stop. What is answered is kept."""
+    """The user asked for a stop. What is answered is kept; `answers` as in `ModelUnavailable`."""
 
     exit_code = 130
+    answers: Any = None
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:

@@ -101,7 +101,10 @@ def load_yaml(path: str | Path) -> Document:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
         problem = ", ".join(part for part in (error.context, error.problem) if part)
-        raise InputError(f"{file}{line}: not valid YAML: {problem}") from error
+        mend = "; indent with blanks, not with tabs" if "'\\t'" in problem else ""
+        raise InputError(f"{file}{line}: not valid YAML: {problem}{mend}") from error
+    except RecursionError as error:
+        raise InputError(f"{file}: nested too deeply to be read; write it flatter") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or number that YAML's constructors refuse
         raise InputError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from error
     finally:
@@ -226,7 +229,7 @@ def _messages(document: Document, model: type[BaseModel], error: ValidationError
             got = "a value (not shown)" if _may_be_secret(path) else describe(item["input"])
             by_path[path] = [f"got {got}, expected {wanted}{quotes}"]
         elif kind == "extra_forbidden":
-            by_path.setdefault(path, []).append(unknown("key", str(path[-1]), _known_keys(model, item["loc"])))
+            by_path.setdefault(path, []).append(_unknown_key(model, item["loc"]))
         else:
             by_path.setdefault(path, []).append(_text(kind, context, item["input"], item["msg"]))
     return [document.message(path, "; ".join(dict.fromkeys(texts))) for path, texts in by_path.items()]
@@ -270,6 +273,24 @@ def _document_path(data: Any, loc: Location, kind: str) -> Location:
 
 def _may_be_secret(path: Location) -> bool:
     return any(isinstance(part, str) and _SECRET_KEY.search(part) for part in path)
+
+
+def _unknown_key(model: type[BaseModel], loc: Location) -> str:
+    """What to say of a key that is not known where it stands, but perhaps at another place."""
+    key = str(loc[-1])
+    if places := sorted(set(_places(model, key)), key=len)[:3]:
+        return f"unknown key {key!r} here; did you mean {' or '.join(places)}?"
+    return unknown("key", key, _known_keys(model, loc))
+
+
+def _places(model: type[BaseModel], key: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Where a key may stand below a model, as paths."""
+    for name, info in model.model_fields.items():
+        path = (*above, info.alias or name)
+        if path[-1] == key and above:
+            yield ".".join(path)
+        for one in _models_in(info.annotation) if len(path) < 5 else ():
+            yield from _places(one, key, path)
 
 
 def _known_keys(model: type[BaseModel], loc: Location) -> list[str]:

@@ -15,7 +15,7 @@ from prefect import task
 from aitest_lib.answers import AnswerBook, distinct, read_book, write_segment
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.data.table import hex_digests
-from aitest_lib.errors import AitestError, Interrupted, UnavailableError
+from aitest_lib.errors import AitestError, Interrupted, ModelUnavailable, UnavailableError
 from aitest_lib.models.base import Model, open_model
 from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
@@ -175,10 +175,14 @@ def shard_lost(run: Run, shard: dict[str, Any], reason: str) -> dict[str, Any]:
 
 
 def ask(run: Run, frame: pd.DataFrame, digests: NDArray[np.void], repeat: int) -> Predictions:
-    """Puts inputs to the model and keeps what it answered."""
+    """Puts inputs to the model and keeps what it answered, also what it answered before it could be used no more."""
     try:
         answers = run_model(run).predict(frame)
-    except (UnavailableError, Interrupted):
+    except (ModelUnavailable, Interrupted) as error:
+        if error.answers is not None:
+            write_segment(run.store, run.answers, digests, error.answers, run.run_id, repeat)
+        raise
+    except UnavailableError:
         raise
     except AitestError as error:
         size = len(frame)

@@ -57,6 +57,7 @@ class ModelServer:
         self.batch_sizes: list[int] = []
         self.requests: list[dict[str, Any]] = []  # path, headers, body
         self.times: list[float] = []
+        self.plan: Callable[[int], str | None] = lambda call: None  # number of the call -> its fault
         self._faults: list[str] = []
         self._always: str | None = None
         self._at_once = 0
@@ -108,7 +109,7 @@ class ModelServer:
             self.most_at_once = max(self.most_at_once, self._at_once)
             self.times.append(time.monotonic())
             self.requests.append({"path": handler.path, "headers": dict(handler.headers), "body": body})
-            return self._faults.pop(0) if self._faults else self._always
+            return self._faults.pop(0) if self._faults else self._always or self.plan(self.calls)
 
     def _leave(self, status: int) -> None:
         with self._lock:
