@@ -108,10 +108,9 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBo
     runs: dict[str, int] = {}
     known: dict[str, int] = {}
     for where in folders:
-        for path in store.files(where):
-            if not path.endswith(".parquet"):
-                continue
-            table = _segment(store, path)
+        paths = [path for path in store.files(where) if path.endswith(".parquet")]
+        for path, data in store.read_many(paths):
+            table = None if data is None else _segment(store, path, data)
             if table is None:
                 continue
             table = table.filter(pc.field("repeat") == repeat)
@@ -142,10 +141,10 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBo
     )
 
 
-def _segment(store: Store, path: str) -> pa.Table | None:
+def _segment(store: Store, path: str, data: bytes) -> pa.Table | None:
     """A segment; a damaged or foreign one is removed, and what stood in it is asked again."""
     try:
-        table = decode_table(store.read(path), store.url_of(path))
+        table = decode_table(data, store.url_of(path))
         return table.cast(SEGMENT)
     except (ArtifactMissing, pa.ArrowInvalid, ValueError):
         store.remove(path)

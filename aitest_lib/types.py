@@ -52,6 +52,14 @@ class Predictions:
         return len(self.labels)
 
 
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Mono audio: `samples` float32 (number of samples,) in [-1, 1], `sample_rate` in samples per second."""
+
+    samples: NDArray[np.float32]
+    sample_rate: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class ArtifactRef:
     """A stored artifact: what tasks hand to one another instead of arrays."""

@@ -67,8 +67,12 @@ class TableWriter:
                 self._writer.close()
             self._file.unlink(missing_ok=True)
             return
-        with self._writing():
-            self._writer.close()
+        try:
+            with self._writing():
+                self._writer.close()
+        except StoreError:
+            self._file.unlink(missing_ok=True)
+            raise
         self.ref = self._store.put_file(self._file, "parquet", self._rows)
 
     @contextmanager

@@ -8,40 +8,41 @@ Nothing but JSON and data formats is read back; no pickle anywhere.
 
 from __future__ import annotations
 
+import errno
 import json
-import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from aitest_lib.artifacts.files import CHUNK, LocalFiles, RemoteFiles, fresh_file
+from aitest_lib.artifacts.patience import Patience
+from aitest_lib.artifacts.s3 import SCHEMES, open_s3
 from aitest_lib.canonical import DIGEST_BYTES, canonical_json, digest_bytes
-from aitest_lib.errors import ArtifactMissing, InputError, StoreError
+from aitest_lib.errors import AitestError, ArtifactMissing, InputError, StoreError
 from aitest_lib.types import ArtifactRef
 
 R = TypeVar("R")
 
+FULL = {errno.ENOSPC, errno.EDQUOT}
+READ_AT_ONCE = 256  # records in memory while many are read
+
 
 class Store:
-    """Artifacts under one URL: a folder, or `s3://bucket/prefix` with the extra `s3`."""
+    """Artifacts under one URL: a folder, or `s3://bucket/prefix` with the extra `s3`.
 
-    def __init__(self, url: str) -> None:
-        try:
-            # A cached listing would hide what another worker has written since.
-            self.fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
-        except ImportError as error:
-            raise InputError(
-                f"store {url}: {error}; install the extra that brings it, e.g. pip install 'aitest[s3]'"
-            ) from error
-        except ValueError as error:
-            raise InputError(f"store {url}: {error}; expected a folder, file:///… or s3://bucket/prefix") from error
-        self.root = str(root).rstrip("/")
-        self.local = isinstance(self.fs, LocalFileSystem)
+    `patience` says how long a store that is away is waited for; by default not at all.
+    """
+
+    def __init__(self, url: str, patience: Patience | None = None) -> None:
+        self._files = open_files(url)
+        self._patience = patience or Patience()
+        self.local = isinstance(self._files, LocalFiles)
+        self.root = self._files.root
         self.url = f"file://{self.root}" if self.local else url.rstrip("/")
 
     def url_of(self, path: str) -> str:
@@ -52,26 +53,19 @@ class Store:
 
     def write(self, path: str, data: bytes) -> None:
         """Writes a named record whole: a reader sees the old bytes or the new ones, never a part."""
-        if not self.local:
-            self._guard("write", path, lambda: self.fs.pipe_file(f"{self.root}/{path}", data))
-            return
-
-        def replace() -> None:
-            target = Path(self.root, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            fresh = _fresh_file(target.parent)
-            try:
-                fresh.write_bytes(data)
-                fresh.replace(target)
-            except BaseException:
-                fresh.unlink(missing_ok=True)
-                raise
-
-        self._guard("write", path, replace)
+        self._guard("write", path, lambda: self._files.write(path, data))
 
     def read(self, path: str) -> bytes:
         """The bytes of a named record; `ArtifactMissing` where there is none."""
-        return bytes(self._guard("read", path, lambda: self.fs.cat_file(f"{self.root}/{path}")))
+        return self._guard("read", path, lambda: self._files.read(path))
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Path and bytes of named records, in their order; None for one that is not there. Remote ones many at once."""
+        every = list(paths)
+        for start in range(0, len(every), READ_AT_ONCE):
+            part = every[start : start + READ_AT_ONCE]
+            found = self._guard("read", part[0], lambda part=part: self._files.read_many(part))  # type: ignore[misc]
+            yield from zip(part, found, strict=True)
 
     def write_json(self, path: str, value: Any) -> None:
         """A named record as JSON."""
@@ -86,43 +80,19 @@ class Store:
 
     def files(self, prefix: str) -> list[str]:
         """Paths of the files under a folder of the store, sorted; empty where there is none."""
-
-        def find() -> list[str]:
-            try:
-                found = self.fs.find(f"{self.root}/{prefix}")
-            except FileNotFoundError:
-                return []
-            start = len(self.root) + 1
-            return sorted(str(name)[start:] for name in found if not PurePosixPath(name).name.startswith(".tmp-"))
-
-        return self._guard("list", prefix, find)
+        return self._guard("list", prefix, lambda: self._files.find(prefix))
 
     def folders(self, prefix: str) -> list[str]:
         """Names of the folders directly under a folder of the store, sorted."""
-
-        def find() -> list[str]:
-            try:
-                entries = self.fs.ls(f"{self.root}/{prefix}", detail=True)
-            except FileNotFoundError:
-                return []
-            return sorted(PurePosixPath(entry["name"]).name for entry in entries if entry["type"] == "directory")
-
-        return self._guard("list", prefix, find)
+        return self._guard("list", prefix, lambda: self._files.folders(prefix))
 
     def exists(self, path: str) -> bool:
         """Is there a record or object at this path."""
-        return bool(self._guard("look for", path, lambda: self.fs.exists(f"{self.root}/{path}")))
+        return self._guard("look for", path, lambda: self._files.exists(path))
 
     def remove(self, path: str) -> None:
         """Removes a record or object; fine if it is gone already."""
-
-        def delete() -> None:
-            try:
-                self.fs.rm_file(f"{self.root}/{path}")
-            except FileNotFoundError:
-                return
-
-        self._guard("remove", path, delete)
+        self._guard("remove", path, lambda: self._files.remove(path))
 
     # -- content-addressed objects ---------------------------------------------------------------------------------
 
@@ -130,29 +100,21 @@ class Store:
         """Stores bytes under their digest. What is there already and undamaged is not written again."""
         name = digest_bytes(data)
         path = _object_path(name, codec)
-        if not self.intact(ArtifactRef(uri=path, digest=name, codec=codec, rows=rows)):
-            self.write(path, data)
+        self._guard("write", path, lambda: self._files.write_new(path, data))
         return ArtifactRef(uri=path, digest=name, codec=codec, rows=rows)
 
     def put_file(self, file: Path, codec: str, rows: int) -> ArtifactRef:
         """Stores a finished local file under its digest, without holding it in memory; the file is gone afterwards."""
         hasher = blake2b(digest_size=DIGEST_BYTES)
         with file.open("rb") as handle:
-            while chunk := handle.read(1 << 20):
+            while chunk := handle.read(CHUNK):
                 hasher.update(chunk)
         name = hasher.hexdigest()
         path = _object_path(name, codec)
-
-        def move() -> None:
-            if not self.local:
-                self.fs.put_file(str(file), f"{self.root}/{path}")
-                file.unlink()
-                return
-            target = Path(self.root, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(file, target)
-
-        self._guard("write", path, move)
+        try:
+            self._guard("write", path, lambda: self._files.upload(path, file))
+        finally:
+            file.unlink(missing_ok=True)
         return ArtifactRef(uri=path, digest=name, codec=codec, rows=rows)
 
     def get(self, ref: ArtifactRef) -> bytes:
@@ -163,23 +125,15 @@ class Store:
             raise ArtifactMissing(self.url_of(ref.uri), "its bytes do not match its digest")
         return data
 
-    def intact(self, ref: ArtifactRef) -> bool:
-        """Is the artifact there with the bytes of its digest; a damaged one is removed, so that it can be written anew."""
-
-        def found() -> str | None:
-            hasher = blake2b(digest_size=DIGEST_BYTES)
-            try:
-                with self.fs.open(f"{self.root}/{ref.uri}", "rb") as file:
-                    while chunk := file.read(1 << 20):
-                        hasher.update(chunk)
-            except FileNotFoundError:
-                return None
-            return hasher.hexdigest()
-
-        name = self._guard("read", ref.uri, found)
-        if name is not None and name != ref.digest:
-            self.remove(ref.uri)
-        return name == ref.digest
+    def intact(self, refs: list[ArtifactRef]) -> list[bool]:
+        """For each artifact, is it there with the bytes of its digest. Damaged ones are removed, so that they can be
+        written anew."""
+        paths = [ref.uri for ref in refs]
+        found = self._guard("read", paths[0], lambda: self._files.digests(paths)) if paths else []
+        for ref, name in zip(refs, found, strict=True):
+            if name is not None and name != ref.digest:
+                self.remove(ref.uri)
+        return [name == ref.digest for ref, name in zip(refs, found, strict=True)]
 
     def put_json(self, value: Any) -> ArtifactRef:
         """Stores JSON data in canonical form."""
@@ -195,47 +149,59 @@ class Store:
         """A new empty file to write a large artifact into, on the store's own disk where that is local."""
 
         def make() -> Path:
-            folder = Path(self.root, "scratch") if self.local else Path(tempfile.gettempdir())
+            folder = self._files.scratch_folder()
             folder.mkdir(parents=True, exist_ok=True)
-            return _fresh_file(folder)
+            return fresh_file(folder)
 
         return self._guard("write", "scratch", make)
 
     def check(self) -> None:
-        """Raises `StoreError` unless the store can be written and read back."""
-        self.write("check", b"aitest")
-        if self.read("check") != b"aitest":
+        """Raises `StoreError` unless a record can be written, read back, listed and removed."""
+        path = f"checks/{uuid4().hex}"  # two processes may check at once
+        self.write(path, b"aitest")
+        if self.read(path) != b"aitest" or path not in self.files("checks"):
             raise StoreError(f"store {self.url} did not give back what was written; check that nothing rewrites its files")
-        self.remove("check")
+        self.remove(path)
 
     def _guard(self, verb: str, path: str, action: Callable[[], R]) -> R:
+        where = f"cannot {verb} {self.url_of(path)}"
         try:
-            return action()
-        except FileNotFoundError as error:
-            raise ArtifactMissing(self.url_of(path)) from error
-        except PermissionError as error:
-            raise StoreError(
-                f"cannot {verb} {self.url_of(path)}: permission denied; make {self.url} writable or set AITEST_STORE"
-            ) from error
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(
-                f"cannot {verb} {self.url_of(path)}: {reason}; check the store {self.url} (AITEST_STORE)"
-            ) from error
+            return self._patience.keep_trying(action, self._files.is_away)
+        except AitestError:
+            raise
         except Exception as error:
+            problem = self._files.problem(error)
+            if problem is not None:
+                raise StoreError(f"{where}: {problem}") from error
+            if isinstance(error, FileNotFoundError):
+                raise ArtifactMissing(self.url_of(path)) from error
+            if isinstance(error, PermissionError):
+                raise StoreError(f"{where}: permission denied; make {self.url} writable or set AITEST_STORE") from error
+            if isinstance(error, OSError):
+                mend = "make room on its disk, then go on" if error.errno in FULL else "check the store"
+                raise StoreError(f"{where}: {error.strerror or error}; {mend} ({self.url}, AITEST_STORE)") from error
             if self.local:
                 raise
             # Clients of object stores have their own errors for a wrong address or missing credentials.
-            raise StoreError(
-                f"cannot {verb} {self.url_of(path)}: {error}; check the store {self.url} (AITEST_STORE) and its credentials"
-            ) from error
+            raise StoreError(f"{where}: {error}; check the store {self.url} (AITEST_STORE) and its credentials") from error
 
 
-def _fresh_file(folder: Path) -> Path:
-    """A new empty file with the permissions that the user's other files get (mkstemp's would shut out other workers)."""
-    file = folder / f".tmp-{uuid4().hex}"
-    file.touch(exist_ok=False)
-    return file
+def open_files(url: str) -> RemoteFiles:
+    """The files under a store's URL; a URL that cannot be a store is an `InputError`."""
+    scheme, found, rest = url.partition("://")
+    if found and "@" in rest.partition("/")[0]:
+        raise InputError(f"a store's URL ({scheme}://…) must not hold credentials; put them into the environment (AWS_…)")
+    if scheme in ("http", "https") or (found and not rest.strip("/")) or (scheme == "file" and found and rest[:1] != "/"):
+        raise InputError(f"store {url}: got no place to write to, expected a folder, file:///folder or s3://bucket/prefix")
+    try:
+        if found and scheme in SCHEMES:
+            return open_s3(url)
+        fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        raise InputError(f"store {url}: {error}; install the extra that brings it, e.g. pip install 'aitest[s3]'") from error
+    except ValueError as error:
+        raise InputError(f"store {url}: {error}; expected a folder, file:///… or s3://bucket/prefix") from error
+    return LocalFiles(fs, str(root)) if isinstance(fs, LocalFileSystem) else RemoteFiles(fs, str(root))
 
 
 def _object_path(name: str, codec: str) -> str:

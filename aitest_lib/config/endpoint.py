@@ -1,23 +1,29 @@
-"""The `endpoint` of a card (contract, section 1): how a model behind HTTP is called, and what may stand where."""
+"""The `endpoint` of a card (contract, section 1): how a model behind HTTP is called."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Annotated, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from aitest_lib.config.loading import Document, Location, StrictModel
-from aitest_lib.config.secrets import references
-from aitest_lib.config.templates import template_problem
+from aitest_lib.config.loading import StrictModel, describe
 
-if TYPE_CHECKING:
-    from aitest_lib.config.card import Card
 
-_SECRET_HEADER = re.compile(r"authorization|cookie|token|secret|password|api-?key|subscription-key", re.IGNORECASE)
+def _is_text(value: Any) -> Any:
+    if not isinstance(value, str) and value is not None:
+        got = describe(value)
+        raise ValueError(f"got {got}, expected text; put quotes around the template, or `|` in front of it")
+    return value
+
+
+def _is_line(value: str) -> str:
+    if any(ord(one) < 32 or ord(one) == 127 for one in value):
+        raise ValueError("got a line break or another control character, expected one line")
+    return value
+
+
+TemplateText = Annotated[str, BeforeValidator(_is_text)]
+Line = Annotated[str, AfterValidator(_is_line)]
 
 
 class Bearer(StrictModel):
@@ -88,8 +94,11 @@ class FilePart(StrictModel):
 
 
 class Response(StrictModel):
-    """Where the answers stand in the response: JMESPath expressions over JSON; over a list of lists for `csv`, over a string
-    for `text`. `json-in-json`: texts inside the JSON that hold JSON themselves are decoded first."""
+    """Where the answers stand in the response: JMESPath expressions over JSON; over a list of lists for `csv` (cells that are
+    numbers are numbers), over the text without the blanks around it for `text` (`labels: "@"`). `json-in-json`: texts inside
+    the JSON that hold an object or a list are decoded first. Of a WebSocket the response is the list of its messages, decoded
+    where they are JSON.
+    """
 
     kind: Literal["json", "text", "csv", "json-in-json"] = "json"
     labels: str | None = None
@@ -100,19 +109,21 @@ class Response(StrictModel):
 class Step(StrictModel):
     """A call besides the main one; its answer, or what `extract` takes from it, is a template variable of the step's name.
 
-    `when`: once `before_run` (again after a 401), `before_case` (once per input; needs `batch_size: 1`), `before_call` (every
-    attempt of the main call), `after_call`. With `until` the step is repeated `every_s` seconds until that is true, for at most
-    `timeout_s`. `success`: when it is false, the call has failed.
+    `when`: once `before_run` (again after a 401), `before_case` (once per input, and again after a 401; needs `batch_size: 1`),
+    `before_call` (every attempt of the main call), `after_call` (`call` is the main answer). With `until` the step is repeated
+    every `every_s` seconds until that is true, for at most `timeout_s` (default: the endpoint's). `success`: when it is false,
+    the call has failed. A `raw` body without `request` is the input itself. Credentials go to hosts that the card names, never
+    to one that came out of an answer.
     """
 
     name: str
     when: Literal["before_run", "before_case", "before_call", "after_call"]
-    url: str
-    method: Literal["GET", "POST", "PUT", "DELETE"] | None = None  # POST with a body, else GET
-    headers: dict[str, str] = Field(default_factory=dict)
+    url: Line
+    method: Literal["GET", "POST", "PUT", "DELETE"] | None = None  # POST where there is a body, else GET
+    headers: dict[str, Line] = Field(default_factory=dict)
     auth: Auth | None = None
     body: Literal["json", "raw", "multipart"] = "json"
-    request: str | None = None
+    request: TemplateText | None = None
     parts: dict[str, str | FilePart] | None = None
     extract: dict[str, str] | None = None
     success: str | None = None
@@ -122,16 +133,21 @@ class Step(StrictModel):
 
 
 class Endpoint(StrictModel):
-    """A model behind HTTP. Times in seconds, rates in calls per second."""
+    """A model behind HTTP. Times in seconds, rates in calls per second.
 
-    url: str
+    `url`, `headers`, `auth`, `request` and `parts` may hold templates. `request` of a `websocket` makes the JSON list of the
+    messages to send: `{"binary": "<base64>"}` is sent as bytes, any other item as its JSON text. Without a `batch_size` a call
+    carries one input where it cannot carry more, else up to 256.
+    """
+
+    url: Line
     method: Literal["POST", "PUT"] = "POST"
     auth: Auth | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, Line] = Field(default_factory=dict)
     tls: Tls | None = None
     proxy: str | None = None
     body: Literal["json", "raw", "multipart", "websocket"] = "json"
-    request: str | None = None
+    request: TemplateText | None = None
     parts: dict[str, str | FilePart] | None = None
     response: Response
     steps: tuple[Step, ...] = ()
@@ -140,69 +156,3 @@ class Endpoint(StrictModel):
     rate_per_s: float | None = Field(default=None, gt=0)
     timeout_s: float = Field(default=30, gt=0, le=3600)
     retries: int = Field(default=5, ge=0, le=20)
-
-
-def check_endpoint(document: Document, card: Card, endpoint: Endpoint) -> None:
-    at: Location = ("endpoint",)
-    if problem := _url_problem(endpoint.url):
-        raise document.error((*at, "url"), problem)
-    if problem := template_problem(endpoint.request, card.inputs.columns):
-        raise document.error((*at, "request"), problem)
-    _check_secrets(document, endpoint)
-    response = endpoint.response
-    for key in ("labels", "scores", "success"):
-        expression = getattr(response, key)
-        if expression is not None and (problem := jmespath_problem(expression)):
-            raise document.error((*at, "response", key), problem)
-    if response.labels is None and response.scores is None:
-        raise document.error((*at, "response"), "expected `labels`, `scores`, or both: where the answers stand")
-    if response.scores is not None and card.type == "tabular-regressor":
-        raise document.error((*at, "response", "scores"), "a regressor answers numbers as `labels`; leave `scores` out")
-    if response.scores is not None and card.classes is None:
-        raise document.error((*at, "response", "scores"), "scores need the order of the classes; add `classes: [...]`")
-    if response.labels is None and card.decision is None:
-        raise document.error((*at, "response"), "scores alone give no label; add `decision: {threshold: 0.5}`, or `labels`")
-    if response.labels is not None and card.decision is not None:
-        raise document.error(("decision",), "the model answers labels; leave `decision` or `response.labels` out")
-
-
-def _check_secrets(document: Document, endpoint: Endpoint) -> None:
-    """A card may be stored and shown, so a secret in it must be a reference."""
-    say = "a secret must be a reference, not a literal; write ${NAME} and set the environment variable NAME"
-    auth = endpoint.auth
-    for key in ("token", "password", "key"):
-        value = getattr(auth, key, None)
-        if value is not None and not references(value):
-            raise document.error(("endpoint", "auth", key), say)
-    if isinstance(auth, ApiKey) and auth.header is not None and auth.query is not None:
-        raise document.error(("endpoint", "auth"), "got header and query, expected one of them")
-    for name, value in endpoint.headers.items():
-        if _SECRET_HEADER.search(name) and not references(value):
-            raise document.error(("endpoint", "headers", name), say)
-    parts = urlsplit(endpoint.url)
-    if parts.password and not references(parts.password):
-        raise document.error(("endpoint", "url"), f"{say}; better, use `auth: {{type: basic, ...}}`")
-
-
-def _url_problem(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        return f"not a valid URL: {error}"
-    if "{{" in url:
-        return "got a template, expected a fixed URL; write out the address"
-    # A reference may stand for the whole address: it is known only when it is used.
-    if not url.startswith("${") and (parts.scheme not in ("http", "https") or not parts.hostname or port == 0):
-        return f"got {url.split('?')[0]!r}, expected http:// or https:// and a host"
-    return None
-
-
-def jmespath_problem(expression: str) -> str | None:
-    """What is wrong with a JMESPath expression, or None."""
-    try:
-        jmespath.compile(expression)
-    except JMESPathError as error:
-        problem = str(error).split("\n")[0].removeprefix("Bad jmespath expression: ").rstrip(": ")
-        return f'not a valid JMESPath expression: {problem}; a key with other characters needs double quotes: "a-b"'
-    return None

@@ -17,6 +17,7 @@ from aitest_lib.types import Scalar
 
 __all__ = [
     "CurlRequest",
+    "card_like",
     "guess_classes",
     "guess_protected",
     "guess_type",
@@ -94,6 +95,38 @@ def starting_card(
     return "\n".join(lines) + "\n"
 
 
+def card_like(
+    ready: str,
+    name: str,
+    columns: Sequence[str] | None = None,
+    model_type: str | None = None,
+    classes: Sequence[Scalar] | None = None,
+) -> str:
+    """A copy of a ready card's text, comments kept, with what the data say in place of the card's own name, type, classes and
+    columns; what is None stays.
+
+    A regressor, or a classifier of more than two classes, answers no single score: where the card has one decided by a
+    threshold, labels are read from its place, which is marked as a guess.
+    """
+    text, dropped = ready, ["classes", "decision"] if model_type == "tabular-regressor" else []
+    if classes is not None and len(classes) != 2 and "\ndecision:" in ready:
+        dropped = ["decision"]
+    for key in dropped:
+        text = re.sub(rf"(?m)^{key}: .*\n", "", text)
+    if dropped:
+        text = _labels_only(text)
+    text = _put(text, "name", _inline(slug(name)))
+    if model_type is not None:
+        text = _put(text, "type", f"{model_type}  # a guess from the label column")
+    if classes is not None and model_type == "tabular-classifier":
+        shown = f"{_flow(classes)}  # a guess: those of the label column, sorted; scores must come in this order"
+        text = text if "\nclasses:" in text else text.replace("\ntype:", "\nclasses: []\ntype:", 1)
+        text = _put(text, "classes", shown)
+    if columns is not None:
+        text = _put(text, "inputs", f"{{columns: {_flow(columns)}}}  # a guess: all columns of the data, in its order")
+    return text
+
+
 def starting_suite(
     name: str,
     card_file: str,
@@ -128,6 +161,18 @@ def starting_suite(
     for spec in properties:
         lines += _property_lines(spec)
     return "\n".join(lines) + "\n"
+
+
+def _put(text: str, key: str, value: str) -> str:
+    """The card with another value at a key of its top level, which stands on one line; without that key, as it is."""
+    return re.sub(rf"(?m)^{key}: .*$", lambda _: f"{key}: {value}", text, count=1)
+
+
+def _labels_only(text: str) -> str:
+    """The card without `scores` in its response, or with them as `labels` where it has none."""
+    if re.search(r"(?m)^    labels:", text):
+        return re.sub(r"(?m)^    scores: .*\n", "", text)
+    return re.sub(r"(?m)^    scores: (.*)$", r"    labels: \1  # a guess: one answer for each row", text)
 
 
 def _property_lines(spec: PropertySpec) -> list[str]:

@@ -1,85 +1,172 @@
-"""The template language of a card's `request`: jinja2 in its immutable sandbox, checked before the first call.
+"""The templates of a card: which variables they may use, and what can be said of them before the first call.
 
 The variables belong to the model type (contract, section 1); a template that uses another name is an error that lists them.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, meta, nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import TemplateError, meta, nodes
 
+from aitest_lib.config.sandbox import Sandbox, TemplateLimitError
 from aitest_lib.config.secrets import REFERENCE
 
 MAX_LENGTH = 64 * 1024  # characters
-TABULAR = ("fields", "rows", "records", "flat", "n")
-INPUTS = ("rows", "records", "flat")  # one of these must be used, or the model would get no input
+TRIAL_STEPS = 100_000  # more than two inputs can need
+# What carries the input, for each modality; a call that uses none of it would ask nothing.
+INPUTS: dict[str, tuple[str, ...]] = {
+    "tabular": ("rows", "records", "flat"),
+    "image": ("images", "images_b64", "image_b64"),
+    "text": ("texts", "text"),
+    "conversation": ("text", "turns"),
+    "speech": ("audio_b64", "pcm_b64"),
+}
+ABOUT: dict[str, tuple[str, ...]] = {"tabular": ("fields",), "speech": ("sample_rate", "language")}
+ONE_INPUT = ("image_b64", "text", "session")  # only where a call carries one input
 MODEL = ("name", "version")
 
-
-def environment() -> ImmutableSandboxedEnvironment:
-    """The sandbox: undefined names raise, `tojson` writes valid JSON or raises."""
-    sandbox = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-    sandbox.policies["json.dumps_function"] = to_json
-    sandbox.policies["json.dumps_kwargs"] = {}
-    return sandbox
+Names = Mapping[str, Sequence[str] | None]  # a variable's name → the keys that it has, None: any
 
 
-def to_json(value: Any, **_: Any) -> str:
-    """JSON text: numpy and pandas scalars as their values, times as ISO 8601; NaN, infinities and bytes raise ValueError."""
-    return json.dumps(value, allow_nan=False, default=_default, ensure_ascii=False)
+class _Anything:
+    """A cell of a trial: written without `tojson` it looks like a number, with it like a text that holds a quote."""
+
+    def __str__(self) -> str:
+        return "0"
+
+    def tolist(self) -> str:
+        """What JSON writes."""
+        return 'a"b'
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where templates stand: what they are for, the names they may use, what a trial fills in for these, and the steps whose
+    answers are not known there yet."""
+
+    whose: str
+    names: Names
+    trials: Sequence[Mapping[str, Any]]
+    later: Collection[str] = ()
+
+
+def modality(model_type: str) -> str:
+    """`tabular` of `tabular-classifier`, and so on."""
+    return model_type.split("-")[0]
+
+
+def input_names(model_type: str) -> dict[str, Sequence[str] | None]:
+    """The variables that the inputs of a model type give."""
+    kind = modality(model_type)
+    return dict.fromkeys([*ABOUT.get(kind, ()), *INPUTS[kind], "n", "session"])
+
+
+def is_template(source: str) -> bool:
+    """Whether a text has anything to fill in."""
+    return any(mark in source for mark in ("{{", "{%", "{#"))
+
+
+def is_variable(name: str) -> bool:
+    """Whether a template takes a name for a variable, rather than for a word of its own (`not`, `true`)."""
+    try:
+        return used_variables(f"{{{{ {name} }}}}") == {name}
+    except TemplateError:
+        return False
 
 
 def used_variables(source: str) -> set[str]:
     """The names that a template needs from outside."""
-    return meta.find_undeclared_variables(environment().parse(source))
+    return meta.find_undeclared_variables(Sandbox().parse(source))
 
 
-def template_problem(source: str, columns: tuple[str, ...] | None) -> str | None:
-    """What is wrong with a tabular request template, or None."""
+def used_paths(source: str) -> set[tuple[str, ...]]:
+    """The variables of a template with the keys that follow them: `{{ session.token }}` → ("session", "token")."""
+    return {path for path, _ in _paths(Sandbox().parse(source))}
+
+
+def template_problem(source: str, place: Place, *, as_json: bool) -> str | None:
+    """What is wrong with a template, or None. `as_json`: the text it makes must be JSON."""
     if len(source) > MAX_LENGTH:
         return f"got a template of {len(source)} characters, expected at most {MAX_LENGTH}"
     try:
-        tree = environment().parse(source)
-        environment().from_string(source)
-    except TemplateError as error:
-        return f"not a valid template: {error.message}"
-    used = meta.find_undeclared_variables(tree)
-    allowed = f"allowed for a tabular model: {', '.join(TABULAR)}, {', '.join(f'model.{name}' for name in MODEL)}"
-    if strange := sorted(used - {*TABULAR, "model"}):
-        return f"unknown template variable {', '.join(strange)}; {allowed}"
-    for node in tree.find_all(nodes.Getattr):
-        if isinstance(node.node, nodes.Name) and node.node.name == "model" and node.attr not in MODEL:
-            return f"unknown template variable model.{node.attr}; {allowed}"
-    if not used & set(INPUTS):
-        return f"uses none of {', '.join(INPUTS)}: the model would get no input; add one, as in {{{{ rows|tojson }}}}"
-    return _not_json(source, columns or tuple(f"column{n}" for n in range(100)))
+        tree = Sandbox().parse(source)
+        Sandbox().from_string(source)
+    except (TemplateError, RecursionError) as error:
+        return f"not a valid template: {str(error) or type(error).__name__}"
+    if any(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))):
+        return "a card's template stands alone; write out what it includes"
+    return _unknown_names(tree, place) or _trial_problem(source, place, as_json=as_json)
 
 
-def _not_json(source: str, columns: tuple[str, ...]) -> str | None:
-    """A trial with two rows of zeros: the text it makes must be JSON. A template that needs real data is not judged."""
-    rows = [[0] * len(columns) for _ in range(2)]
-    records = [dict(zip(columns, row, strict=True)) for row in rows]
-    variables = {"fields": list(columns), "rows": rows, "records": records, "flat": [0] * 2 * len(columns), "n": 2}
-    try:
-        text = environment().from_string(source).render(variables, model={"name": "model", "version": "1"})
-    except Exception:  # noqa: BLE001 - the template runs arbitrary filters on stand-in data; the real call will tell
-        return None
-    try:
-        json.loads(REFERENCE.sub("0", text))
-    except ValueError as error:
-        return f"does not make valid JSON ({error}); write values as {{{{ name|tojson }}}}"
+def stand_ins(model_type: str, columns: Sequence[str] | None) -> list[dict[str, Any]]:
+    """What fills the variables of a trial: small inputs, for tables once as numbers and once as cells of any kind."""
+    text = 'a "quoted" \\text\n'
+    about = {"n": 1, "session": "0", "model": {"name": "model", "version": "1"}}
+    match modality(model_type):
+        case "tabular":
+            fields = list(columns or (f"column{n}" for n in range(100)))
+            return [about | _table(fields, cell) for cell in (0, _Anything())]
+        case "image":
+            return [about | {"images": [[[0.0] * 2] * 2] * 2, "images_b64": ["AA=="] * 2, "image_b64": "AA=="}]
+        case "text":
+            return [about | {"texts": [text] * 2, "text": text}]
+        case "conversation":
+            return [about | {"text": text, "turns": [{"role": "user", "text": text}]}]
+        case _:
+            return [about | {"audio_b64": "AA==", "pcm_b64": "AA==", "sample_rate": 16000, "language": "en"}]
+
+
+def _table(fields: list[str], cell: Any) -> dict[str, Any]:
+    rows = [[cell] * len(fields) for _ in range(2)]
+    records = [dict(zip(fields, row, strict=True)) for row in rows]
+    return {"fields": fields, "rows": rows, "records": records, "flat": [cell] * 2 * len(fields), "n": 2}
+
+
+def _unknown_names(tree: nodes.Template, place: Place) -> str | None:
+    shown = [f"{name}.{key}" for name, keys in place.names.items() for key in keys or ()]
+    allowed = ", ".join([*(name for name, keys in place.names.items() if keys is None), *shown])
+    if late := sorted(meta.find_undeclared_variables(tree) & set(place.later)):
+        return f"step {late[0]} comes later; its answer is not known here"
+    if strange := sorted(meta.find_undeclared_variables(tree) - set(place.names)):
+        return f"unknown template variable {', '.join(strange)}; allowed for {place.whose}: {allowed}"
+    for path, is_call in _paths(tree):
+        keys = place.names.get(path[0])
+        if keys is not None and len(path) > 1 and path[1] not in keys and not is_call:
+            return f"unknown template variable {path[0]}.{path[1]}; allowed for {place.whose}: {allowed}"
     return None
 
 
-def _default(value: Any) -> Any:
-    if isinstance(value, (datetime.date, datetime.datetime, datetime.time)):
-        return value.isoformat()
-    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "ndim", 0) == 0:
-        return value.item()
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise ValueError(f"got a {type(value).__name__}, expected text, a number, true, false, null, a list or an object")
+def _paths(tree: nodes.Node) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Every chain of keys that starts with a name; True where it is called, as in `session.get("id")`."""
+    called = {id(call.node) for call in tree.find_all(nodes.Call)}
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Name)):
+        keys: list[str] = []
+        at: nodes.Node = node
+        while isinstance(at, (nodes.Getattr, nodes.Getitem)):
+            key = at.attr if isinstance(at, nodes.Getattr) else getattr(at.arg, "value", None)
+            keys.append(str(key) if isinstance(key, (str, int)) else "*")
+            at = at.node
+        if isinstance(at, nodes.Name) and "*" not in keys:
+            yield (at.name, *reversed(keys)), id(node) in called
+
+
+def _trial_problem(source: str, place: Place, *, as_json: bool) -> str | None:
+    """The text of a trial must be JSON. A template that needs real data is not judged, unless it goes on for ever."""
+    sandbox = Sandbox()
+    for values in place.trials:
+        try:
+            text = sandbox.rendered(sandbox.from_string(source), values, TRIAL_STEPS)
+        except TemplateLimitError as error:
+            return str(error)
+        except Exception:  # noqa: BLE001, S112 - the template runs arbitrary filters on stand-in data; the real call will tell
+            continue
+        try:
+            if as_json:
+                json.loads(REFERENCE.sub("0", text))
+        except (ValueError, RecursionError) as error:
+            return f"does not make valid JSON ({error}); write values as {{{{ name|tojson }}}}, without quotes around them"
+    return None

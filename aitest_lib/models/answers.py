@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,18 +22,27 @@ def to_predictions(labels: Any, scores: Any, n: int, info: ModelInfo, threshold:
     """The answers to n inputs.
 
     `labels`: n scalars (list, array, Series; a scalar where n = 1), or None when there are scores only.
-    `scores`: n numbers in [0, 1] (of the last class), n lists in the order of `info.classes`, n objects by class, or None.
-    `threshold`: given, the label is the last class where its score >= threshold, else the first (two classes).
+    `scores`: n numbers in [0, 1] (of the last class), n lists in the order of `info.classes`, these lists as one flat list,
+    n objects by class, or None.
+    `threshold`: given, the label is the last class where its score >= threshold, else the first (two classes). Without labels
+    and threshold it is the class of the highest score, the first one of equals; numbers then do not suffice.
 
     One unusable answer makes an error of its row; a wrong number of answers raises `ModelAnswerError`.
     """
     reasons: list[str | None] = [None] * n
     matrix: NDArray[np.float64] | None = None
     if scores is not None and info.classes is not None:
-        matrix = _score_matrix(_answers(scores, n, "score"), info.classes, reasons)
+        found = _unflattened(_answers(scores, n, "score", len(info.classes)), n, len(info.classes))
+        if labels is None and threshold is None:
+            too_little = "got one number as score, expected `decision: {threshold: ...}` in the card"
+            reasons = [too_little if _is_number(one) else None for one in found]
+        matrix = _score_matrix(found, info.classes, reasons)
+    values: list[Any]
     if threshold is not None and matrix is not None and info.classes is not None:
         first, last = info.classes[0], info.classes[-1]
-        values: list[Any] = [last if score >= threshold else first for score in matrix[:, -1]]
+        values = [last if score >= threshold else first for score in matrix[:, -1]]
+    elif labels is None and matrix is not None and info.classes is not None:
+        values = [None if reason else info.classes[int(np.argmax(row))] for row, reason in zip(matrix, reasons, strict=True)]
     else:
         values = _labels(_answers(labels, n, "prediction"), info, reasons)
     errors = np.array(reasons, dtype=object)
@@ -71,8 +81,8 @@ def with_reasons(predictions: Predictions, change: Callable[[str], str]) -> Pred
     return Predictions(predictions.labels, predictions.scores, errors)
 
 
-def _answers(value: Any, n: int, what: str) -> list[Any]:
-    """The n answers as a list; numpy and pandas give Python values."""
+def _answers(value: Any, n: int, what: str, width: int = 1) -> list[Any]:
+    """The n answers as a list, or n·width of them; numpy and pandas give Python values."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     one_row_of_scores = (
@@ -83,19 +93,29 @@ def _answers(value: Any, n: int, what: str) -> list[Any]:
     sent = f"sent {n} row{'' if n == 1 else 's'}"
     if not isinstance(value, (list, tuple)):
         raise ModelAnswerError(f"{sent}, got {_kind(value)} as {what}s, expected a list of {n}")
-    if len(value) != n:
+    if len(value) not in (n, n * width):
         raise ModelAnswerError(f"{sent}, got {len(value)} {what}{'' if len(value) == 1 else 's'}, expected {n}")
     return list(value)
 
 
+def _unflattened(values: list[Any], n: int, width: int) -> list[Any]:
+    """n lists of `width` numbers where there is one list of all of them, row by row."""
+    if len(values) == n:
+        return values
+    if not all(map(_is_number, values)):
+        raise ModelAnswerError(f"sent {n} row{'' if n == 1 else 's'}, got {len(values)} scores, expected {n}")
+    return [values[start : start + width] for start in range(0, n * width, width)]
+
+
 def _labels(values: list[Any], info: ModelInfo, reasons: list[str | None]) -> list[Scalar | None]:
-    regressor = info.type.endswith("-regressor")
+    readers: dict[str, Callable[[Any], Scalar]] = {"tabular-regressor": _number, "speech-to-text": _transcript}
+    read = readers.get(info.type)
     known = None if info.classes is None else {(type(label), label) for label in info.classes}
     out: list[Scalar | None] = []
     for n, value in enumerate(values):
         try:
             plain = value.item() if isinstance(value, np.generic) else value
-            out.append(_number(plain) if regressor else _label(plain, known, info.classes))
+            out.append(_label(plain, known, info.classes) if read is None else read(plain))
         except ModelAnswerError as error:
             reasons[n] = reasons[n] or str(error)
             out.append(None)
@@ -109,6 +129,8 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
         raise ModelAnswerError(f"got {_kind(value)} as label, expected text, a number, true or false")
     if isinstance(value, str) and not _is_encodable(value):
         raise ModelAnswerError("got a label that is not valid Unicode, expected text")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ModelAnswerError("got a whole number beyond 64 bits as label, expected a class")
     if known is not None and (type(value), value) not in known:
         twin = next((one for one in classes or () if _same_text(one, value)), None)
         raise ModelAnswerError(
@@ -116,6 +138,13 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
             + ("" if twin is None else f"; it differs from {_show(twin)} by type only: write the card's classes as answered")
         )
     return value
+
+
+def _transcript(value: Any) -> str:
+    """The text without the blanks around it; silence may be ''."""
+    if not isinstance(value, str) or not _is_encodable(value):
+        raise ModelAnswerError(f"got {_kind(value)} as transcript, expected text in valid Unicode")
+    return value.strip()
 
 
 def _is_encodable(text: str) -> bool:
@@ -127,6 +156,8 @@ def _is_encodable(text: str) -> bool:
 
 
 def _number(value: Any) -> float:
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ModelAnswerError("got a number beyond 1e308 as prediction, expected a finite number")
     if not _is_number(value) or not math.isfinite(value):
         got = value if _is_number(value) else f"{_show(value)} ({_kind(value)})" if isinstance(value, str) else _kind(value)
         raise ModelAnswerError(f"got {got} as prediction, expected a finite number")
@@ -139,7 +170,7 @@ def _score_matrix(values: list[Any], classes: Sequence[Scalar], reasons: list[st
     for n, value in enumerate(values):
         try:
             matrix[n] = _score_row(value, classes)
-        except (ModelAnswerError, TypeError, ValueError) as error:
+        except (ModelAnswerError, TypeError, ValueError, OverflowError) as error:
             reasons[n] = str(error) if isinstance(error, ModelAnswerError) else "got scores that are not numbers"
         reasons[n] = reasons[n] or _not_probabilities(matrix[n])
     clipped: NDArray[np.float64] = np.clip(matrix, 0.0, 1.0)

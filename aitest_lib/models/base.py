@@ -20,6 +20,7 @@ from aitest_lib.types import ModelInfo, Predictions
 
 POLL_S = 0.1  # how soon a waiting call notices `stop`
 SHOWN = 200  # characters of an answer that a message quotes
+READ = 20_000  # characters of an answer that are looked at for that
 WITHHELD = "(not quoted, since private columns were sent)"
 
 
@@ -113,26 +114,6 @@ class StopSwitch:
             gate.release()
 
 
-class RateLimiter:
-    """At most `per_second` calls a second, evenly spaced, over all threads. None: no limit."""
-
-    def __init__(self, per_second: float | None, stop: StopSwitch) -> None:
-        self._gap = 1 / per_second if per_second else 0.0
-        self._next = 0.0
-        self._lock = Lock()
-        self._stop = stop
-
-    def wait(self) -> None:
-        """Returns when the caller's turn has come."""
-        if not self._gap:
-            return
-        with self._lock:
-            now = time.monotonic()
-            turn = max(now, self._next)
-            self._next = turn + self._gap
-        self._stop.pause(turn - now)
-
-
 def open_model(loaded: LoadedCard, info: ModelInfo | None = None, *, private: Sequence[str] = ()) -> Model:
     """The model behind a card.
 
@@ -144,7 +125,7 @@ def open_model(loaded: LoadedCard, info: ModelInfo | None = None, *, private: Se
         from aitest_lib.models.endpoint.model import EndpointModel
 
         return EndpointModel(loaded, info, private=private)
-    if loaded.card.python:
+    if loaded.card.predictions is None:
         from aitest_lib.models.processes.model import ChildModel
 
         return ChildModel(loaded, info, private=private)
@@ -171,13 +152,15 @@ def excerpt(text: str) -> str:
     """
     if _withholding.count:
         return WITHHELD
-    text = " ".join(mask(text).split())
+    masked = mask(text[:READ])
+    # A secret that was cut in two at the end would not be recognised.
+    text = " ".join((masked if len(text) <= READ else masked[: -READ // 4]).split())
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."
 
 
-def private_mask(inputs: pd.DataFrame, private: Sequence[str]) -> Callable[[str], str]:
-    """A function that masks secrets and the values of private columns in a text."""
-    columns = [name for name in private if name in inputs.columns]
+def private_mask(inputs: Any, private: Sequence[str]) -> Callable[[str], str]:
+    """A function that masks secrets and the values of private columns of a table in a text."""
+    columns = [name for name in private if name in inputs.columns] if isinstance(inputs, pd.DataFrame) else []
     if not columns:
         return mask
     texts = {text for name in columns for value in inputs[name].dropna() for text in _forms(value)}
@@ -214,7 +197,12 @@ def hiding(hide: Callable[[str], str], private: Sequence[str] = ()) -> Iterator[
     try:
         yield
     except ModelUnavailable as error:
-        raise ModelUnavailable(hide(str(error))) from error.__cause__
+        masked = ModelUnavailable(hide(str(error)))
+        masked.answers = None if error.answers is None else hidden(error.answers, hide)
+        raise masked from error.__cause__
+    except Interrupted as error:
+        error.answers = None if error.answers is None else hidden(error.answers, hide)
+        raise
     finally:
         _withholding.add(-bool(private))
 

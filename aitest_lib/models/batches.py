@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from aitest_lib.errors import AitestError, ModelAnswerError
+from aitest_lib.errors import AitestError, Interrupted, ModelAnswerError, ModelUnavailable
 from aitest_lib.models.answers import all_failed, joined
 from aitest_lib.types import Predictions
 
-Ask = Callable[[pd.DataFrame], Predictions]
+# Tables, lists (of texts, of conversations as lists of turns, of clips), and images N×H×W or N×H×W×C.
+Batch = pd.DataFrame | Sequence[Any] | NDArray[Any]
+B = TypeVar("B", bound=Batch)
 OnSplit = Callable[[str], None]
+NOT_ASKED = "not asked"
 
 
 class CallLostError(ModelAnswerError):
     """A call that got no answer at all, whatever was tried: its rows fail, and halving it would only cost more calls."""
 
 
-def isolate(inputs: pd.DataFrame, ask: Ask, *, again: bool, on_split: OnSplit) -> Predictions:
+def taken(batch: B, at: slice | NDArray[np.intp]) -> B:
+    """The inputs at these positions, in the batch's own kind."""
+    if isinstance(batch, pd.DataFrame):
+        return batch.iloc[at]
+    if isinstance(batch, np.ndarray) or isinstance(at, slice):
+        return batch[at]  # type: ignore[return-value, index]
+    return [batch[n] for n in at]  # type: ignore[return-value]
+
+
+def not_asked(n: int) -> Predictions:
+    """n inputs that were not sent any more."""
+    return all_failed(n, NOT_ASKED)
+
+
+def isolate(inputs: B, ask: Callable[[B], Predictions], *, again: bool, on_split: OnSplit) -> Predictions:
     """The answers to `inputs`, one by one where need be: on a `ModelAnswerError` the batch is halved.
 
     `again`: what failed (the whole batch, single inputs, rows with an unusable answer) is asked once more first.
-    `on_split`: is told why a batch had to be halved.
+    `on_split`: is told why a batch had to be halved. A `ModelUnavailable` or `Interrupted` that passes through carries what
+    was answered before.
     """
     return _isolate(inputs, ask, again, on_split, whole=True)
 
 
-def _isolate(inputs: pd.DataFrame, ask: Ask, again: bool, on_split: OnSplit, *, whole: bool) -> Predictions:
+def _isolate(inputs: B, ask: Callable[[B], Predictions], again: bool, on_split: OnSplit, *, whole: bool) -> Predictions:
     try:
         return _asked(inputs, ask, again and (whole or len(inputs) == 1))
     except CallLostError as error:
@@ -38,11 +58,22 @@ def _isolate(inputs: pd.DataFrame, ask: Ask, again: bool, on_split: OnSplit, *, 
             return all_failed(1, str(error))
         on_split(str(error))
     middle = len(inputs) // 2
-    halves = (inputs.iloc[:middle], inputs.iloc[middle:])
-    return joined([_isolate(half, ask, again, on_split, whole=False) for half in halves])
+    first = _kept(lambda: _isolate(taken(inputs, slice(middle)), ask, again, on_split, whole=False), [], len(inputs))
+    rest = _kept(lambda: _isolate(taken(inputs, slice(middle, None)), ask, again, on_split, whole=False), [first], len(inputs))
+    return joined([first, rest])
 
 
-def _asked(inputs: pd.DataFrame, ask: Ask, again: bool) -> Predictions:
+def _kept(ask: Callable[[], Predictions], before: list[Predictions], n: int) -> Predictions:
+    """What `ask` answers. An exception that ends everything gets the answers so far, for all n inputs."""
+    try:
+        return ask()
+    except (ModelUnavailable, Interrupted) as error:
+        known = joined([*before, *([error.answers] if error.answers is not None else [])])
+        error.answers = joined([known, not_asked(n - len(known))])
+        raise
+
+
+def _asked(inputs: B, ask: Callable[[B], Predictions], again: bool) -> Predictions:
     try:
         answers = _checked(inputs, ask)
     except CallLostError:
@@ -55,13 +86,16 @@ def _asked(inputs: pd.DataFrame, ask: Ask, again: bool) -> Predictions:
     if not again or not len(bad):
         return answers
     try:
-        second = _checked(inputs.iloc[bad], ask)
+        second = _checked(taken(inputs, bad), ask)
     except ModelAnswerError:
         return answers
+    except (ModelUnavailable, Interrupted) as error:
+        error.answers = answers
+        raise
     return _replaced(answers, bad, second)
 
 
-def _checked(inputs: pd.DataFrame, ask: Ask) -> Predictions:
+def _checked(inputs: B, ask: Callable[[B], Predictions]) -> Predictions:
     """What a model sends may break any library that reads it; that is an unusable answer, not the end of the run."""
     try:
         return ask(inputs)
@@ -71,7 +105,7 @@ def _checked(inputs: pd.DataFrame, ask: Ask) -> Predictions:
         raise ModelAnswerError(f"the answer cannot be read ({type(error).__name__})") from error
 
 
-def _replaced(answers: Predictions, at: np.ndarray[tuple[int], np.dtype[np.intp]], second: Predictions) -> Predictions:
+def _replaced(answers: Predictions, at: NDArray[np.intp], second: Predictions) -> Predictions:
     answers.labels[at] = second.labels
     answers.errors[at] = second.errors
     if answers.scores is not None and second.scores is not None:

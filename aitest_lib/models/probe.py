@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from aitest_lib.config.sandbox import to_json
 from aitest_lib.config.secrets import MASK
-from aitest_lib.config.templates import to_json
 from aitest_lib.errors import InputError
 from aitest_lib.models.base import Model, private_mask
-from aitest_lib.models.endpoint.templates import plain_rows
+from aitest_lib.models.endpoint.payloads import plain_rows
 from aitest_lib.types import Predictions, Scalar
 
 SHOWN_ROW = 400  # characters

@@ -18,12 +18,13 @@ from aitest_lib.errors import InputError, nearest
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.catalog import specs_for
 from aitest_lib.reports.report import FailingCase, RunReport
-from aitest_lib.types import ArtifactRef, ModelInfo
+from aitest_lib.types import ModelInfo
 from aitest_tasks.settings import Settings, open_settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from aitest_flows.ready_cards import ReadyCard
     from aitest_flows.runner import Options
     from aitest_lib.models.probe import ProbeResult
     from aitest_tasks.model_registry import Registered
@@ -121,6 +122,28 @@ def show(run_id: str) -> tuple[RunReport, dict[str, list[FailingCase]]]:
     return report, failing_cases(found, report)
 
 
+def init(
+    data: str | Path,
+    label: str | None = None,
+    *,
+    curl: str | None = None,
+    like: str | None = None,
+    name: str = "my-model",
+    folder: str | Path = ".",
+) -> list[tuple[str, str]]:
+    """Writes a card and a suite to start from, from a curl command or a ready card; each file with what to know of it."""
+    from aitest_flows.starting import write_start
+
+    return write_start(Path(folder), Path(data), label, name, curl=curl, like=like)
+
+
+def cards() -> list[ReadyCard]:
+    """The ready cards, one for each service."""
+    from aitest_flows.ready_cards import ready_cards
+
+    return ready_cards()
+
+
 def probe(card: str | Path, data: str | Path | None = None) -> ProbeResult:
     """Asks the model behind a card a few inputs and says how it answers."""
     from aitest_flows.probing import probe_card
@@ -160,15 +183,9 @@ def find(settings: Settings, run_id: str) -> Run:
 
 def failing_cases(found: Run, report: RunReport) -> dict[str, list[FailingCase]]:
     """The failing cases to show, by property."""
-    result: dict[str, list[FailingCase]] = {}
-    for item in report.properties:
-        reference = item.artifacts.get("failures")
-        if reference:
-            path = reference.removeprefix(f"{found.store.url}/")
-            name = Path(path).parent.name + Path(path).stem
-            ref = ArtifactRef(uri=path, digest=name, codec="json", rows=0)
-            result[item.property] = [FailingCase.model_validate(case) for case in found.store.get_json(ref)]
-    return result
+    from aitest_tasks.runs import failing_cases as read
+
+    return read(found, report)
 
 
 def _options(given: dict[str, Any]) -> Options:

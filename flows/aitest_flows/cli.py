@@ -56,12 +56,15 @@ def init(
     from_curl: Annotated[
         str | None, typer.Option("--from-curl", metavar="CURL", help="A curl command that calls the model.")
     ] = None,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="CARD", help="A ready card: `aitest list cards` shows them.")
+    ] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the model.")] = "my-model",
 ) -> None:
     """Write a card and a suite to start from, each guess commented."""
     from aitest_flows.starting import write_start
 
-    for path, note in write_start(Path.cwd(), data, label, from_curl, name):
+    for path, note in write_start(Path.cwd(), data, label, name, curl=from_curl, like=like):
         out.print(f"{path}: {note}", markup=False, highlight=False)
 
 
@@ -283,16 +286,21 @@ def doctor() -> None:
 
 
 @app.command("list")
-def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms")]) -> None:
+def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms|cards")]) -> None:
     """List what there is, with parameters and units."""
     from rich.padding import Padding
     from rich.text import Text
 
-    from aitest_flows.listing import LISTS
+    from aitest_flows.listing import LISTS, cards
+    from aitest_flows.render import print_table
     from aitest_lib.errors import InputError, unknown
 
+    if what == "cards":
+        print_table("", ["card", "type", "service", "backend"], cards(), out)
+        out.print("start from one with: aitest init --like CARD --data FILE", style="dim", highlight=False)
+        return
     if what not in LISTS:
-        raise InputError(unknown("list", what, LISTS))
+        raise InputError(unknown("list", what, [*LISTS, "cards"]))
     for head, lines in LISTS[what]():
         out.print(Text(head, style="bold"))
         for line in lines:

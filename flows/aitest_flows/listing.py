@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from aitest_flows.ready_cards import ready_cards
 from aitest_lib.config.card import Card
 from aitest_lib.config.suite import Suite
 from aitest_lib.parameters import describe, parameter_model
@@ -76,6 +77,11 @@ def suite_schema() -> dict[str, Any]:
 def card_schema() -> dict[str, Any]:
     """JSON Schema of a model card."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Card.model_json_schema(by_alias=True)}
+
+
+def cards() -> list[tuple[str, str, str, str]]:
+    """Every ready card: name, type of model, service, backend."""
+    return [(ready.name, ready.card.type, ready.service, ready.backend) for ready in ready_cards()]
 
 
 LISTS: dict[str, Callable[[], Listing]] = {"properties": properties, "transforms": transforms}

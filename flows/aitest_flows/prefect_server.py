@@ -15,12 +15,13 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def prefect_server(home: Path, logs: Path) -> Iterator[str]:
     """The API URL of a server that is up: `PREFECT_API_URL` where it is set, else the project's own, started if need be."""
     from aitest_lib.errors import UnavailableError
 
-    given = os.environ.get("PREFECT_API_URL")
+    given = given_url()
     if given:
         if not healthy(given):
             raise UnavailableError(
@@ -41,13 +42,7 @@ def prefect_server(home: Path, logs: Path) -> Iterator[str]:
             )
         yield given
         return
-    user = home / "users" / str(os.getpid())
-    user.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(home):
-        user.touch()
-        if _running(home) is None:
-            (home / "server.json").unlink(missing_ok=True)
-            _spawn(home, logs)
+    user = _use(home, logs, lambda: _running(home) is not None)
     try:
         yield _wait(home, logs)
     finally:
@@ -56,15 +51,21 @@ def prefect_server(home: Path, logs: Path) -> Iterator[str]:
 
 def start_early(home: Path, logs: Path) -> None:
     """Starts the server in the background, so that it boots while this process imports its libraries."""
-    if os.environ.get("PREFECT_API_URL"):
-        return
-    users = home / "users"
-    users.mkdir(parents=True, exist_ok=True)
-    with _lock(home):
-        (users / str(os.getpid())).touch()
-        if _running(home) is None and not _starting(home):
-            (home / "server.json").unlink(missing_ok=True)
-            _spawn(home, logs)
+    if not given_url():
+        _use(home, logs, lambda: _running(home) is not None or _starting(home))
+
+
+def given_url() -> str | None:
+    """`PREFECT_API_URL`, None where it is not set; what is no address is an `InputError`."""
+    given = os.environ.get("PREFECT_API_URL")
+    if given and not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#]*)?", given):
+        from aitest_lib.errors import InputError
+
+        raise InputError(
+            "PREFECT_API_URL is not the address of a Prefect server; expected http://host:4200/api, without credentials "
+            "(those belong into PREFECT_API_AUTH_STRING)"
+        )
+    return given or None
 
 
 def check_prefect(error: BaseException) -> None:
@@ -84,7 +85,7 @@ def healthy(url: str) -> bool:
 
     try:
         return httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200
-    except httpx.HTTPError:
+    except (httpx.HTTPError, httpx.InvalidURL):
         return False
 
 
@@ -92,9 +93,9 @@ def _running(home: Path) -> str | None:
     """The URL of the project's server if it is up or still starting under a live supervisor."""
     try:
         state = json.loads((home / "server.json").read_text())
-    except (OSError, ValueError):
+        return str(state["url"]) if _alive(state["pid"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return str(state["url"]) if _alive(state["pid"]) else None
 
 
 def _starting(home: Path) -> bool:
@@ -102,6 +103,26 @@ def _starting(home: Path) -> bool:
         return _alive(int((home / "supervisor.pid").read_text()))
     except (OSError, ValueError):
         return False
+
+
+def _use(home: Path, logs: Path, is_up: Callable[[], bool]) -> Path:
+    """Says that this process uses the project's server, and starts one unless `is_up`; returns the file that says so."""
+    from aitest_lib.errors import InputError
+
+    user = home / "users" / str(os.getpid())
+    try:
+        user.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(home):
+            user.touch()
+            if not is_up():
+                (home / "server.json").unlink(missing_ok=True)
+                _spawn(home, logs)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {error.filename or home}: {error.strerror}; make {home.parent} writable, "
+            "or run aitest in a folder you may write to"
+        ) from error
+    return user
 
 
 def _spawn(home: Path, logs: Path) -> None:

@@ -13,8 +13,8 @@ from aitest_lib.data.table import TableSource, to_frame
 from aitest_lib.errors import InputError, ModelUnavailable, unknown
 from aitest_lib.models.base import open_model
 from aitest_lib.models.probe import ProbeResult, probe
-from aitest_tasks.model_registry import Registered, register_card
-from aitest_tasks.settings import Settings
+from aitest_tasks.model_registry import Registered, register_card, resolve_card
+from aitest_tasks.settings import Settings, open_settings
 from aitest_tasks.tracking import Tracking
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def probe_loaded(loaded: LoadedCard, data: str | Path | None) -> ProbeResult:
     """Asks the model behind a loaded card. Without data there is nothing to ask with: an `InputError`."""
     if data is None:
         raise InputError("got no data, expected rows to ask the model with; give --data FILE")
+    if loaded.card.mlflow is not None:
+        loaded, _ = resolve_card(Tracking(open_settings()), loaded)
     model = open_model(loaded)
     try:
         return probe(model, _sample(loaded, TableSource(str(data))), PROBE_ROWS)

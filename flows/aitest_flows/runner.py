@@ -29,7 +29,7 @@ from aitest_lib.types import ModelInfo
 from aitest_tasks import live
 from aitest_tasks.memory import keep_memory_lean
 from aitest_tasks.querying import forget_errors
-from aitest_tasks.runs import Lease, Run, check_free, create_run, fingerprints
+from aitest_tasks.runs import Lease, Run, check_free, create_run, failing_cases, fingerprints
 from aitest_tasks.sampling import check_data, check_rows, sent_columns
 from aitest_tasks.settings import Settings
 from aitest_tasks.tracking import Tracking, flatten
@@ -99,10 +99,15 @@ def request_run(
 
 
 def find_card(settings: Settings, suite: LoadedSuite) -> tuple[LoadedCard, dict[str, str] | None]:
-    """The card a suite names: a file, or a registered version."""
+    """The card a suite names: a file, or a registered version. The version of an MLflow model is settled here, once a run."""
     reference = suite.suite.model
     if reference.card is not None:
-        return load_card(Path(located(reference.card, suite.base_dir))), None
+        loaded = load_card(Path(located(reference.card, suite.base_dir)))
+        if loaded.card.mlflow is None:
+            return loaded, None
+        from aitest_tasks.model_registry import resolve_card
+
+        return resolve_card(Tracking(settings), loaded)
     from aitest_tasks.model_registry import find_version
 
     found = find_version(Tracking(settings), str(reference.name), str(reference.version))
@@ -198,9 +203,11 @@ def user() -> str:
 
 def check_resumable(run: Run) -> None:
     """Raises `InputError` where resuming would not give what the run would have given."""
-    if run.has("report"):
-        raise InputError(f"run {run.run_id[:8]} has ended already; see `aitest show {run.run_id[:8]}`")
     check_free(run)
+    if run.has("report"):
+        if run.has("logged"):
+            raise InputError(f"run {run.run_id[:8]} has ended already; see `aitest show {run.run_id[:8]}`")
+        return  # only MLflow does not know yet
     if run.record["card"] is None and live.kept_object(run.run_id) is None:
         raise InputError(f"the model of run {run.run_id[:8]} was an object in another process; run it again from there")
     now = fingerprints(run.suite)
@@ -227,18 +234,26 @@ def execute(settings: Settings, run: Run) -> RunReport:
     )
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    from aitest_flows.suite import suite
+    from aitest_flows.suite import publish, suite
+    from aitest_tasks.results import saved_results
 
-    live.begin()
+    adopt(settings, run)
     keep_memory_lean()
-    with Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
-        results = Path(settings.store.root, "results")  # Prefect's own results: JSON, beside the artifacts they refer to
+    if run.has("report"):
+        with live.running(), Lease(run):
+            report = RunReport.model_validate(run.read("report"))
+            publish(run, report, failing_cases(run, report))
+        return report
+    with live.running(), Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
         # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.
-        changed = {PREFECT_API_URL: url, PREFECT_LOCAL_STORAGE_PATH: results, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+        changed: dict[Any, Any] = {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+        if run.store.local:  # Prefect's own results: JSON, beside the artifacts they refer to
+            changed[PREFECT_LOCAL_STORAGE_PATH] = Path(run.store.root, "results")
         try:
             with temporary_settings(changed):
                 runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
-                result = suite.with_options(task_runner=runner)(run.uri)
+                kept: dict[str, Any] = {} if run.store.local else {"result_storage": saved_results(run.store)}
+                result = suite.with_options(task_runner=runner, **kept)(run.uri)
         except AitestError:
             mark_interrupted(settings, run)
             raise
@@ -250,6 +265,20 @@ def execute(settings: Settings, run: Run) -> RunReport:
         finally:
             live.close_model(run.run_id)
     return RunReport.model_validate(result)
+
+
+def adopt(settings: Settings, run: Run) -> None:
+    """Makes this project the run's, where it is resumed from another one on the same store and MLflow."""
+    if run.record["home"] == str(settings.home):
+        return
+    tracking = Tracking(settings)
+    if not tracking.knows(run.run_id):
+        raise InputError(
+            f"run {run.run_id[:8]} was started in {run.record['home']}, and MLflow at {tracking.place} does not know it; "
+            "resume it there, or set MLFLOW_TRACKING_URI to the server it was started with"
+        )
+    run.record["home"] = str(settings.home)
+    run.write("run", run.record)
 
 
 @contextmanager
@@ -287,11 +316,9 @@ def _progress_file(run: Run) -> Iterator[None]:
 
 def save(run: Run, state: Mapping[str, Any], lock: threading.Lock) -> None:
     """Writes the progress file; a store that is away for a moment costs a line of it, not the run."""
-    from aitest_lib.errors import StoreError
-
     with lock:
         snapshot = {"time": time.time(), "properties": {name: dict(stages) for name, stages in state.items()}}
     try:
         run.write("progress", snapshot)
-    except StoreError:
+    except AitestError:
         return

@@ -5,51 +5,109 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from aitest_lib.config.start import guess_classes, guess_protected, guess_type, parse_curl, slug, starting_card, starting_suite
+from aitest_flows.ready_cards import ReadyCard, ready_card
+from aitest_lib.config.secrets import references
+from aitest_lib.config.start import (
+    CurlRequest,
+    card_like,
+    guess_classes,
+    guess_protected,
+    guess_type,
+    parse_curl,
+    slug,
+    starting_card,
+    starting_suite,
+)
 from aitest_lib.data.schema import Profile, build_profile
 from aitest_lib.data.table import TableSource
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.catalog import specs_for
+from aitest_lib.types import Scalar
 
 CARD, SUITE = "model.yaml", "suite.yaml"
 MOST_CLASSES = 50
 
+Notes = list[tuple[str, str]]  # each file with what to know of it
 
-def write_start(folder: Path, data: Path, label: str | None, curl: str | None, name: str) -> list[tuple[str, str]]:
-    """Writes `model.yaml` and `suite.yaml` into `folder`; returns each file with what to know of it.
 
-    Existing files are not overwritten: an `InputError`, before anything is written.
+def write_start(
+    folder: Path, data: Path, label: str | None, name: str, *, curl: str | None = None, like: str | None = None
+) -> Notes:
+    """Writes `model.yaml` and `suite.yaml` into `folder`: from a curl command, from a ready card, or from the data alone.
+
+    A type of model without properties gets a card only. Existing files are not overwritten: an `InputError`, before anything
+    is written.
     """
-    for file in (CARD, SUITE):
-        if (folder / file).exists():
-            raise InputError(f"{folder / file} is there already; move it away or run `aitest init` in another folder")
+    if curl is not None and like is not None:
+        raise InputError("got --from-curl and --like, expected one of them; leave one out")
+    ready = ready_card(like) if like is not None else None
+    if ready is not None and not ready.card.type.startswith("tabular-"):
+        return _write_card_only(folder, data, name, ready)
+    _check_free(folder, CARD, SUITE)
     source = TableSource(str(data.resolve()))
     names = source.schema.names
     if label is not None and label not in names:
         raise InputError(f"--label: {unknown('column', label, names)} (of {data})")
     request = parse_curl(curl) if curl is not None else None
-    kind, classes = "tabular-classifier", None
-    if label is not None:
-        values = next(source.batches([label])).column(label).to_pandas() if source.rows else None
-        kind = guess_type(values) if values is not None else kind
-        if kind == "tabular-classifier" and values is not None:
-            found = guess_classes(values)
-            classes = found if len(found) <= MOST_CLASSES else None
+    kind, classes = _guessed(source, label)
     columns = [column for column in names if column != label]
-    card = starting_card(slug(name), kind, columns, classes, request)
+    if ready is not None:
+        card, about = card_like(ready.text, slug(name), columns, kind, classes), _about(ready)
+    else:
+        card, about = _plain_card(name, kind or "tabular-classifier", columns, classes, request)
+    kind = kind or (ready.card.type if ready else "tabular-classifier")
     profile = build_profile(source, None, {}, [], {label} if label else set())
     file = str(data)  # the suite stands in the current folder, which the path is relative to
     specs = [_applicable(spec, profile) for spec in specs_for(kind) if label is not None or not spec.needs_labels]
     suite = starting_suite(slug(name), CARD, file, label, profile, guess_protected(columns), specs, classes)
     (folder / CARD).write_text(card, encoding="utf-8")
     (folder / SUITE).write_text(suite, encoding="utf-8")
+    notes = [*about, (SUITE, f"{len(columns)} columns, {len(specs)} properties; look through its comments")]
+    return [*notes, ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
+
+
+def _write_card_only(folder: Path, data: Path, name: str, ready: ReadyCard) -> Notes:
+    _check_free(folder, CARD)
+    if not data.exists():
+        raise InputError(f"{data}: there is no such file or folder; give the data that the model is to be asked with")
+    (folder / CARD).write_text(card_like(ready.text, slug(name)), encoding="utf-8")
+    return [*_about(ready), (SUITE, f"not written: there is no property for models of type {ready.card.type} yet")]
+
+
+def _check_free(folder: Path, *files: str) -> None:
+    for file in files:
+        if (folder / file).exists():
+            raise InputError(f"{folder / file} is there already; move it away or run `aitest init` in another folder")
+
+
+def _guessed(source: TableSource, label: str | None) -> tuple[str | None, list[Scalar] | None]:
+    """Type of model and classes as the label column has them; None where there is nothing to go by."""
+    if label is None or not source.rows:
+        return None, None
+    values = next(source.batches([label])).column(label).to_pandas()
+    kind = guess_type(values)
+    classes = guess_classes(values) if kind == "tabular-classifier" else []
+    return kind, classes if 0 < len(classes) <= MOST_CLASSES else None
+
+
+def _plain_card(
+    name: str, kind: str, columns: list[str], classes: list[Scalar] | None, request: CurlRequest | None
+) -> tuple[str, Notes]:
     notes = [
         (CARD, f"a {kind} at an endpoint; every guess is commented"),
-        *((CARD, note) for note in (request.notes if request else [])),
+        *((CARD, note) for note in (request.notes if request else ())),
     ]
-    notes.append((SUITE, f"{len(columns)} columns, {len(specs)} properties; look through its comments"))
-    return [*notes, ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
+    return starting_card(slug(name), kind, columns, classes, request), notes
+
+
+def _about(ready: ReadyCard) -> Notes:
+    """What is left to do with a copy of a ready card."""
+    secrets = dict.fromkeys(references(ready.card.model_dump_json()))
+    notes = [(CARD, f"like {ready.name}: {ready.service}; its comments say what to set, every guess is commented")]
+    if secrets:
+        notes.append((CARD, f"set in the environment or as secret files: {', '.join(secrets)}"))
+    return notes
 
 
 def _applicable(spec: PropertySpec, profile: Profile) -> PropertySpec:

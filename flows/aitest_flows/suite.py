@@ -102,11 +102,17 @@ def finish(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]]) -> Ru
     report = assemble(run, baseline, done, reports)
     run.write("report", report.model_dump(mode="json"))
     run.store.write_json(f"{looks_folder(run)}/{run.run_id}.json", {"status": report.status})
+    publish(run, report, failures)
+    return report
+
+
+def publish(run: Run, report: RunReport, failures: dict[str, list[FailingCase]]) -> None:
+    """Writes a finished run to MLflow and marks the model version; `resume` does it where MLflow was away."""
     tracking = Tracking(Settings(Path(run.record["home"])))
     log_run(tracking, run, report, failures)
     if run.record["registered"]:
         tag_version(tracking, run.record["registered"], run.suite.suite.suite, report.status, run.run_id)
-    return report
+    run.write("logged", {"status": report.status})
 
 
 def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], reports: list[PropertyReport]) -> RunReport:

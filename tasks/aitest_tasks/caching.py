@@ -37,22 +37,29 @@ def job_key(context: TaskRunContext, parameters: dict[str, Any]) -> str:
 
 
 def drop_foreign(result: Path) -> None:
-    """Removes a stored result that is not exactly what we write.
-
-    Prefect takes the serializer, pickle among them, from the stored file itself. A file that somebody else put into the
-    store must not choose how it is read: the task runs again instead.
-    """
-    if not result.exists():
-        return
+    """Removes a stored result that is not exactly what we write: the task runs again instead."""
     try:
-        stored = json.loads(result.read_text(encoding="utf-8"))
-        ours = stored["metadata"]["serializer"] == JSONSerializer().model_dump(mode="json") and _is_plain(
-            json.loads(stored["result"])
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        ours = is_ours(result.read_bytes())
+    except FileNotFoundError:
+        return
+    except OSError:
         ours = False
     if not ours:
         result.unlink(missing_ok=True)
+
+
+def is_ours(result: bytes) -> bool:
+    """Is a stored result exactly what we write.
+
+    Prefect takes the serializer, pickle among them, from the stored bytes themselves. What somebody else put into the
+    store must not choose how it is read.
+    """
+    try:
+        stored = json.loads(result)
+        plain = stored["metadata"]["serializer"] == JSONSerializer().model_dump(mode="json")
+        return plain and _is_plain(json.loads(stored["result"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _is_plain(value: Any) -> bool:
@@ -75,15 +82,18 @@ def refs_in(result: Any) -> list[ArtifactRef]:
 
 def made_again(store: Store, results: list[T], remake: Callable[[int], T]) -> list[T]:
     """Cached results whose artifacts are gone from the store, or damaged in it, are made again, once."""
-    checked = []
-    for place, result in enumerate(results):
-        # Every one is looked at: a damaged one that stayed would not be written anew.
-        if all([store.intact(ref) for ref in refs_in(result)]):  # noqa: C419
-            checked.append(result)
-            continue
-        again = remake(place)
-        for ref in refs_in(again):
-            if not store.intact(ref):
-                raise ArtifactMissing(store.url_of(ref.uri), "it was made again and is still not there")
-        checked.append(again)
-    return checked
+    refs = [refs_in(result) for result in results]
+    found = iter(store.intact([ref for part in refs for ref in part]))
+    whole = [all([next(found) for _ in part]) for part in refs]  # noqa: C419 -- a list: every one is taken
+    return [
+        result if intact else _checked(store, remake(place))
+        for place, (result, intact) in enumerate(zip(results, whole, strict=True))
+    ]
+
+
+def _checked(store: Store, again: T) -> T:
+    refs = refs_in(again)
+    for ref, intact in zip(refs, store.intact(refs), strict=True):
+        if not intact:
+            raise ArtifactMissing(store.url_of(ref.uri), "it was made again and is still not there")
+    return again

@@ -6,12 +6,16 @@ Tasks exchange references; whatever cannot be written down is looked up here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from aitest_lib.artifacts.patience import Patience
 from aitest_lib.errors import Interrupted
 from aitest_lib.models.base import Model
+
+AWAY_S = 90.0  # how long a run waits for a store or a tracking server that is away
 
 ProgressListener = Callable[[str, str, int, int, str], None]  # property, stage, done, total, note
 
@@ -71,6 +75,25 @@ def begin() -> None:
     _live.stopped.clear()
 
 
+@contextmanager
+def running() -> Iterator[None]:
+    """While a run works in this process, a store or a tracking server that is away is waited for."""
+    begin()
+    try:
+        for patience in (store_patience, tracking_patience):
+            patience.seconds = AWAY_S
+        yield
+    finally:
+        for patience in (store_patience, tracking_patience):
+            patience.seconds = 0.0
+
+
+def pause(seconds: float) -> None:
+    """Waits, and raises `Interrupted` as soon as `stop` is called."""
+    _live.stopped.wait(seconds)
+    check_stopped()
+
+
 def stop() -> None:
     """Ends the run in this process soon: models stop waiting, tasks stop between two batches."""
     _live.stopped.set()
@@ -83,3 +106,17 @@ def check_stopped() -> None:
     """Raises `Interrupted` once `stop` was called."""
     if _live.stopped.is_set():
         raise Interrupted("stopped; answers so far are kept")
+
+
+def _tell(name: str) -> Callable[[float, bool], None]:
+    def tell(waited: float, back: bool) -> None:
+        if back:
+            progress(name, "done", 1, 1, f"is back after {waited:.0f} s")
+        else:
+            progress(name, "waiting", int(waited), int(AWAY_S), "is away")
+
+    return tell
+
+
+store_patience = Patience(pause=pause, tell=_tell("the store"))
+tracking_patience = Patience(pause=pause, tell=_tell("the tracking server"))

@@ -1,8 +1,9 @@
-"""MLflow's model registry: cards as versions of registered models, and the verdicts written on them."""
+"""MLflow's model registry: cards as versions of registered models, cards attached to models of MLflow's own, and verdicts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,12 +11,14 @@ from typing import Any
 
 import yaml
 
-from aitest_lib.config.card import LoadedCard, load_card_data
-from aitest_lib.errors import InputError
+from aitest_lib.canonical import digest, digest_bytes
+from aitest_lib.config.card import LoadedCard, card_error, load_card_data, registered_version
+from aitest_lib.errors import InputError, unknown
 from aitest_tasks.tracking import Tracking, quiet
 
 CARD_FILE = "model.yaml"
 CARDS = "aitest-cards"
+CARD_TAG = "aitest.card"  # of a registered model whose versions are MLflow models
 
 
 @dataclass(frozen=True)
@@ -28,32 +31,89 @@ class Registered:
 
 
 def register_card(tracking: Tracking, loaded: LoadedCard) -> Registered:
-    """Records a card as a new version of the registered model of its name; the version's source is the card."""
+    """Records a card as a new version of the registered model of its name; the version's source is the card.
+
+    A card of a registered MLflow model makes no version: it is attached to that model, whose versions are audited through it.
+    """
     name = loaded.card.name
+    content = yaml.safe_dump(loaded.raw, sort_keys=False, allow_unicode=True)
+    resolved, registered = resolve_card(tracking, loaded)
+    if registered is not None:
+        with quiet():
+            setter = partial(tracking.client.set_registered_model_tag, registered["name"], CARD_TAG, content)
+            tracking.do("attach the card", setter)
+        return Registered(registered["name"], registered["version"], resolved)
     with quiet():
         run_id = tracking.start_run(CARDS, {"mlflow.runName": name, "aitest.card": name}, {"type": loaded.card.type})
-        content = yaml.safe_dump(loaded.raw, sort_keys=False, allow_unicode=True)
         tracking.text(run_id, content, f"card/{CARD_FILE}")
         tracking.end(run_id)
         tags = {
             "aitest.type": loaded.card.type,
             "aitest.revision": loaded.card.revision or "",
-            "aitest.digest": loaded.digest,
+            "aitest.digest": resolved.digest,
             "aitest.base_dir": str(loaded.base_dir),
         }
         version = tracking.do("register the model", lambda: _create(tracking, name, run_id, tags))
-    return Registered(name, version, loaded)
+    return Registered(name, version, resolved)
 
 
 def find_version(tracking: Tracking, name: str, version: str) -> Registered:
-    """A registered version by number, `latest`, or `@alias`, with its card."""
+    """A registered version by number, `latest`, or `@alias`, with its card: the version's own, or the one attached to the
+    model, with this version put in."""
     with quiet():
         found = tracking.do("find the model", lambda: _find(tracking, name, version))
-        if not found.tags.get("aitest.type"):
-            raise InputError(f"model {name} version {found.version} has no card; register one with `aitest register CARD`")
-        text = tracking.do("read the card", lambda: _read_card(tracking, found.run_id))
-    card = load_card_data(yaml.safe_load(text), found.tags.get("aitest.base_dir") or ".")
-    return Registered(name, str(found.version), card)
+        if found.tags.get("aitest.type"):
+            text = tracking.do("read the card", lambda: _read_card(tracking, found.run_id))
+            card = load_card_data(yaml.safe_load(text), found.tags.get("aitest.base_dir") or ".")
+        else:
+            text = tracking.do("read the card", lambda: tracking.client.get_registered_model(name)).tags.get(CARD_TAG)
+            if text is None:
+                raise InputError(f"model {name} version {found.version} has no card; register one with `aitest register CARD`")
+            card = load_card_data({**yaml.safe_load(text), "mlflow": f"models:/{name}/{found.version}"}, ".")
+    return Registered(name, str(found.version), resolve_card(tracking, card)[0])
+
+
+def resolve_card(tracking: Tracking, loaded: LoadedCard) -> tuple[LoadedCard, dict[str, str] | None]:
+    """A card with the version of its MLflow model put in, and the name and version of a registered one.
+
+    Other cards come back as they are. The columns of the model's signature are put in, too, where the card names none; the
+    digest covers what the version is, so that a number used again for another model shares no answers.
+    """
+    uri = loaded.card.mlflow
+    if uri is None:
+        return loaded, None
+    named = registered_version(uri)
+    registered = None
+    try:
+        with quiet():
+            if named is not None:
+                version = tracking.do("find the model", lambda: _find(tracking, named.name, named.version)).version
+                registered = {"name": named.name, "version": str(version)}
+                uri = f"models:/{named.name}/{version}"
+            description = tracking.do("read the model", lambda: _description(tracking, uri))
+            schema = tracking.do("read the signature", lambda: _signature(description))
+    except InputError as error:
+        raise card_error(loaded, ("mlflow",), str(error)) from error
+    raw = {**loaded.raw, "mlflow": uri}
+    if schema is not None:
+        columns = loaded.card.inputs.columns or tuple(schema.input_names())
+        _check_columns(loaded, columns, schema)
+        raw["inputs"] = {**(raw.get("inputs") or {}), "columns": list(columns)}
+    resolved = load_card_data(raw, loaded.base_dir)
+    identity = digest({"card": resolved.digest, "model": digest_bytes(description)})
+    return replace(resolved, path=loaded.path, digest=identity), registered
+
+
+def _check_columns(loaded: LoadedCard, columns: Sequence[str], schema: Any) -> None:
+    """The card's columns must be the signature's: MLflow would drop others in silence."""
+    names = schema.input_names()
+    for place, name in enumerate(columns):
+        if name not in names:
+            text = f"{unknown('input', name, names)} (of the signature of {loaded.card.mlflow})"
+            raise card_error(loaded, ("inputs", "columns", place), text)
+    if missing := [name for name in schema.required_input_names() if name not in columns]:
+        text = f"the signature of {loaded.card.mlflow} also has the input {missing[0]!r}; add it, or leave `columns` out"
+        raise card_error(loaded, ("inputs", "columns"), text)
 
 
 def tag_version(tracking: Tracking, registered: dict[str, str], suite: str, status: str, run_id: str) -> None:
@@ -71,20 +131,24 @@ def list_models(tracking: Tracking) -> list[dict[str, Any]]:
         models = tracking.do("list the models", lambda: list(tracking.client.search_registered_models(max_results=1000)))
         for model in models:
             versions = tracking.do("list versions", partial(tracking.client.search_model_versions, f"name='{model.name}'"))
-            ours = sorted((one for one in versions if one.tags.get("aitest.type")), key=lambda one: int(one.version))
+            attached = model.tags.get(CARD_TAG)
+            ours = sorted(
+                (one for one in versions if attached or one.tags.get("aitest.type")), key=lambda one: int(one.version)
+            )
             if not ours:
                 continue
             newest = ours[-1]
             verdicts = {
                 key.removeprefix("aitest."): value for key, value in newest.tags.items() if f"{key}.run_id" in newest.tags
             }
-            card = yaml.safe_load(tracking.do("read the card", partial(_read_card, tracking, str(newest.run_id))))
+            text = attached or tracking.do("read the card", partial(_read_card, tracking, str(newest.run_id)))
+            card = yaml.safe_load(text)
             rows.append(
                 {
                     "name": model.name,
                     "versions": len(ours),
                     "latest": str(newest.version),
-                    "type": newest.tags["aitest.type"],
+                    "type": card["type"],
                     "revision": newest.tags.get("aitest.revision") or None,
                     "tier": (card.get("info") or {}).get("tier"),
                     "verdicts": verdicts,
@@ -106,23 +170,75 @@ def _create(tracking: Tracking, name: str, run_id: str, tags: dict[str, str]) ->
 
 
 def _find(tracking: Tracking, name: str, version: str) -> Any:
+    """A registered version; one that is not there is an `InputError` that names what is."""
+    from mlflow.exceptions import MlflowException
+
+    client = tracking.client
+    try:
+        if version.startswith("@"):
+            return client.get_model_version_by_alias(name, version[1:])
+        if version != "latest":
+            return client.get_model_version(name, version)
+        if versions := client.search_model_versions(f"name='{name}'"):
+            return max(versions, key=lambda one: int(one.version))
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+    known = [model.name for model in client.search_registered_models(max_results=1000)]
+    if name not in known:
+        raise InputError(f"{unknown('registered model', name, known)}; register one with `aitest register CARD`")
+    if version.startswith("@"):
+        aliases = client.get_registered_model(name).aliases
+        raise InputError(unknown(f"alias of the model {name}", version[1:], aliases))
+    numbers = sorted(int(one.version) for one in client.search_model_versions(f"name='{name}'"))
+    have = f"it has {', '.join(map(str, numbers))}" if numbers else "it has none yet"
+    raise InputError(f"the model {name} has no version {version!r}; {have}")
+
+
+def _description(tracking: Tracking, uri: str) -> bytes:
+    """The MLmodel file of a model: what it is, and its signature."""
+    from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
     try:
-        if version.startswith("@"):
-            return tracking.client.get_model_version_by_alias(name, version[1:])
-        if version != "latest":
-            return tracking.client.get_model_version(name, version)
-        versions = tracking.client.search_model_versions(f"name='{name}'")
-        if not versions:
-            raise InputError(
-                f"there is no registered model {name!r}; see `aitest models`, or register it with `aitest register CARD`"
+        location = _location(tracking, uri)
+        with TemporaryDirectory() as folder:
+            file = download_artifacts(
+                artifact_uri=f"{location}/MLmodel", dst_path=folder, tracking_uri=tracking.settings.tracking_uri
             )
-        return max(versions, key=lambda one: int(one.version))
-    except MlflowException as error:
-        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise InputError(f"there is no version {version!r} of a registered model {name!r}; see `aitest models`") from error
-        raise
+            return Path(file).read_bytes()
+    except (MlflowException, OSError) as error:
+        code = getattr(error, "error_code", "RESOURCE_DOES_NOT_EXIST" if isinstance(error, FileNotFoundError) else "")
+        if code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
+            raise
+        raise InputError(f"there is no MLflow model at {uri}: {str(error).splitlines()[0][:200]}") from error
+
+
+def _location(tracking: Tracking, uri: str) -> str:
+    """Where the files of a model stand. (MLflow's own look-up goes by a global tracking URI.)"""
+    client = tracking.client
+    if uri.startswith("runs:/"):
+        run_id, _, path = uri.removeprefix("runs:/").partition("/")
+        run = client.get_run(run_id)
+        for output in run.outputs.model_outputs if run.outputs else ():
+            model = client.get_logged_model(output.model_id)
+            if model.name == path:
+                return str(model.artifact_location)
+        return f"{run.info.artifact_uri}/{path}"
+    named = registered_version(uri)
+    source = uri if named is None else str(client.get_model_version_download_uri(named.name, named.version))
+    if source.startswith("models:/"):
+        return str(client.get_logged_model(source.removeprefix("models:/")).artifact_location)
+    return source
+
+
+def _signature(description: bytes) -> Any:
+    """The input schema of an MLmodel file, None where it has none with names."""
+    from mlflow.models import Model
+
+    signature = Model.from_dict(yaml.safe_load(description)).signature
+    schema = signature.inputs if signature else None
+    return schema if schema is not None and schema.has_input_names() else None
 
 
 def _read_card(tracking: Tracking, run_id: str) -> str:

@@ -32,11 +32,21 @@ def epoch_path(model_digest: str) -> str:
 
 
 def known_epoch(run: Run) -> dict[str, Any] | None:
-    """The model's current epoch, None when it was never asked."""
+    """The model's current epoch, None when it was never asked or its record is damaged."""
     try:
-        return dict(run.store.read_json(epoch_path(run.info.digest)))
+        known = run.store.read_json(epoch_path(run.info.digest))
     except ArtifactMissing:
         return None
+    return known if isinstance(known, dict) and {"epoch", *FACTS} <= set(known) else None
+
+
+def next_epoch(run: Run) -> int:
+    """The number of an epoch that nothing was asked in yet, but for what a first run that broke off has left."""
+    if not run.store.exists(epoch_path(run.info.digest)):
+        return 1
+    where = f"answers/{run.info.digest}/"
+    used = {path.removeprefix(where).split("/")[0] for path in run.store.files(where)}
+    return 1 + max((int(name) for name in used if name.isdigit()), default=0)
 
 
 @task(name="prepare_model", persist_result=False)
@@ -50,7 +60,7 @@ def prepare_model(run_uri: str, prepared: dict[str, Any]) -> dict[str, Any]:
     endpoint = run.card.card.endpoint if run.record["card"] else None
     prepared = {**prepared, "batch_size": endpoint.batch_size if endpoint else 1, "seconds_per_row": 0.001}
     known = known_epoch(run) if run.info.reusable else None
-    number = known["epoch"] if known else 1
+    number = known["epoch"] if known else next_epoch(run) if run.info.reusable else 1
     if known and run.options.get("fresh"):
         known, number = None, number + 1
     state: dict[str, Any] = {"epoch_number": number, "changed": False, "sentinel": 0, "probed": 0}

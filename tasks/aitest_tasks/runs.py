@@ -5,12 +5,14 @@
     runs/<id>/lease.json      who works on it; renewed while alive
     runs/<id>/progress.json   for `status`
     runs/<id>/report.json     at the end
+    runs/<id>/logged.json     once the report is in MLflow, too
 
 The id is that of the MLflow parent run. Secrets and private values are in none of them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -29,13 +31,25 @@ from aitest_lib.config.loading import Document
 from aitest_lib.config.suite import LoadedSuite, suite_of, transforms_of
 from aitest_lib.data.schema import Profile
 from aitest_lib.data.table import TableSource
-from aitest_lib.errors import ArtifactMissing, InputError, StoreError
+from aitest_lib.errors import AitestError, ArtifactMissing, InputError, StoreError
 from aitest_lib.properties.catalog import spec
+from aitest_lib.reports.report import FailingCase, RunReport
 from aitest_lib.types import ArtifactRef, ModelInfo
+from aitest_tasks import live
 
 LEASE_S = 60.0
 RENEW_S = 15.0
 DRY = "dry-"  # the record of a dry run, gone when it ends
+# What a file of the record must hold to be one, and what to do where it does not.
+KEYS = {
+    "run": {"suite", "base_dir", "card", "card_dir", "model", "test", "options", "fingerprints", "started", "home"},
+    "prepared": {"profile", "shards", "positions", "labels", "epoch", "rows", "seeds", "deterministic"},
+    "report": {"suite", "run_id", "status", "properties"},
+    "lease": {"host", "pid", "birth", "until"},
+    "progress": {"properties"},
+}
+ANEW = "remove it and go on with: aitest resume {}"
+MENDS = {"run": "remove the run's folder and run the suite again: kept answers are used", "prepared": ANEW, "report": ANEW}
 
 
 @dataclass(frozen=True)
@@ -99,8 +113,9 @@ class Run:
         self.store.write_json(f"runs/{self.run_id}/{name}.json", value)
 
     def read(self, name: str) -> Any:
-        """Reads one file of the record."""
-        return self.store.read_json(f"runs/{self.run_id}/{name}.json")
+        """Reads one file of the record. A damaged one is a `StoreError` that says what to do, or, where the run can do
+        without (lease, progress), `ArtifactMissing`."""
+        return checked(self.store, self.run_id, name, self.store.read(f"runs/{self.run_id}/{name}.json"))
 
     def has(self, name: str) -> bool:
         """Is a file of the record there."""
@@ -135,8 +150,26 @@ def open_run(run_uri: str) -> Run:
 @lru_cache(maxsize=64)
 def _open(run_uri: str) -> Run:
     root, _, run_id = run_uri.rpartition("/runs/")
-    store = Store(root)
-    return Run(store, run_id, store.read_json(f"runs/{run_id}/run.json"))
+    store = Store(root, live.store_patience)
+    return Run(store, run_id, Run(store, run_id, {}).read("run"))
+
+
+def checked(store: Store, run_id: str, name: str, data: bytes) -> Any:
+    """One file of a run's record, from its bytes."""
+    try:
+        value = json.loads(data)
+        absent = KEYS.get(name, set()) - set(value) if isinstance(value, dict) else {"an object"}
+        if name == "report" and not absent:
+            RunReport.model_validate(value)
+        why = f"got no {', '.join(sorted(absent))}" if absent else None
+    except ValueError as error:  # pydantic's errors are ValueErrors, too
+        why = "it is no JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else "it is no report"
+    if why is None:
+        return value
+    uri = store.url_of(f"runs/{run_id}/{name}.json")
+    if name not in MENDS:
+        raise ArtifactMissing(uri, f"it is damaged ({why})")
+    raise StoreError(f"the {name}.json of run {run_id[:8]} is damaged ({why}): {uri}; {MENDS[name].format(run_id[:12])}")
 
 
 def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
@@ -148,9 +181,15 @@ def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
 
 def find_run(store: Store, given: str) -> Run:
     """The run whose id is `given`, a unique prefix of it, or `last`."""
-    ids = [one for one in store.folders("runs") if not one.startswith(DRY) and store.exists(f"runs/{one}/run.json")]
+    paths = [path for path in store.files("runs") if path.count("/") == 2 and path.endswith("/run.json")]
+    ids = [one for one in (path.split("/")[1] for path in paths) if not one.startswith(DRY)]
     if given == "last":
-        found = [(store.read_json(f"runs/{one}/run.json")["started"], one) for one in ids]
+        records = store.read_many(f"runs/{one}/run.json" for one in ids)
+        found = [
+            (checked(store, one, "run", data)["started"], one)
+            for one, (_, data) in zip(ids, records, strict=True)
+            if data is not None
+        ]
         if not found:
             raise InputError(f"there is no run in {store.url} yet; start one with `aitest run SUITE`")
         return open_run(store.url_of(f"runs/{max(found)[1]}"))
@@ -164,6 +203,18 @@ def find_run(store: Store, given: str) -> Run:
     return open_run(store.url_of(f"runs/{matching[0]}"))
 
 
+def failing_cases(run: Run, report: RunReport) -> dict[str, list[FailingCase]]:
+    """The failing cases to show, by property."""
+    found = {}
+    for item in report.properties:
+        reference = item.artifacts.get("failures")
+        if reference:
+            path = reference.removeprefix(f"{run.store.url}/")
+            ref = ArtifactRef(uri=path, digest=Path(path).parent.name + Path(path).stem, codec="json", rows=0)
+            found[item.property] = [FailingCase.model_validate(case) for case in run.store.get_json(ref)]
+    return found
+
+
 def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
     """What a resumed run must find unchanged: the code version and every component of every property."""
     result = {"aitest": __version__}
@@ -172,6 +223,9 @@ def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
             parts = transforms_of(item, loaded.document, ("properties", index))
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in parts])
     return result
+
+
+_held: set[str] = set()  # runs that this process works on
 
 
 class Lease:
@@ -185,6 +239,7 @@ class Lease:
     def __enter__(self) -> Self:
         check_free(self._run)
         self._write()
+        _held.add(self._run.run_id)
         self._thread.start()
         return self
 
@@ -194,16 +249,17 @@ class Lease:
     def release(self) -> None:
         """Ends the lease at once."""
         self._done.set()
+        _held.discard(self._run.run_id)
         try:
             self._run.store.remove(f"runs/{self._run.run_id}/lease.json")
-        except StoreError:
+        except AitestError:
             return  # it runs out by itself
 
     def _renew(self) -> None:
         while not self._done.wait(RENEW_S):
             try:
                 self._write()
-            except StoreError:
+            except AitestError:
                 continue  # the next one may succeed; a store that stays away ends the run elsewhere
 
     def _write(self) -> None:
@@ -222,8 +278,11 @@ def is_alive(run: Run) -> bool:
         lease = run.read("lease")
     except ArtifactMissing:
         return False
-    if lease["host"] == socket.gethostname() and _birth(lease["pid"]) != lease["birth"]:
-        return False  # killed on this machine: nobody has to wait for the lease to run out
+    if lease["host"] == socket.gethostname():
+        if _birth(lease["pid"]) != lease["birth"]:
+            return False  # killed on this machine: nobody has to wait for the lease to run out
+        if lease["pid"] == os.getpid() and run.run_id not in _held:
+            return False  # ended here while the store was away
     return bool(lease["until"] > time.time())
 
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from aitest_lib.artifacts.store import Store
+from aitest_lib.config.secrets import remember
 from aitest_lib.errors import InputError
 
 HOME = ".aitest"
@@ -23,7 +24,9 @@ QUIET = {
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
     "MLFLOW_LOGGING_LEVEL": "ERROR",
     # MLflow's own seven retries keep a user waiting for minutes before he learns that the server is down.
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
@@ -42,7 +45,11 @@ class Settings:
     @cached_property
     def store(self) -> Store:
         """The artifact store, opened."""
-        return Store(self.store_url)
+        from aitest_tasks import live  # imports models, which the start of the Prefect server need not wait for
+
+        for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            remember(os.environ.get(name, ""))
+        return Store(self.store_url, live.store_patience)
 
     @property
     def tracking_uri(self) -> str:

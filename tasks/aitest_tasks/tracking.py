@@ -19,16 +19,18 @@ from typing import Any, TypeVar
 import pandas as pd
 from prefect import task
 
-from aitest_lib.errors import AitestError, UnavailableError
+from aitest_lib.errors import AitestError, InputError, UnavailableError
 from aitest_lib.reports.html import render_html
 from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
 from aitest_lib.types import ArtifactRef
+from aitest_tasks import live
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.settings import Settings
 
 T = TypeVar("T")
 MOST_METRICS = 900  # MLflow takes a thousand at a time
+AWAY = (429, 502, 503, 504)  # HTTP statuses of a server that is starting, overloaded, or behind a proxy that waits for it
 
 
 class Tracking:
@@ -39,10 +41,31 @@ class Tracking:
         with quiet():
             from mlflow import MlflowClient
 
-            with _lock(settings.home / "mlflow.lock"):  # the first client makes the database; two at once would collide
+            with self._locked():  # the first client makes the database; two at once would collide
                 self.client = self.do("open", lambda: MlflowClient(settings.tracking_uri))
                 if settings.tracking_uri.startswith("sqlite"):
                     self.do("open", lambda: self.client.search_experiments(max_results=1))
+
+    @property
+    def place(self) -> str:
+        """The server or database, as messages name it: no password, no options."""
+        return re.sub(r"//[^/@]*@", "//", self.settings.tracking_uri.split("?")[0])
+
+    def knows(self, run_id: str) -> bool:
+        """Is there a run of this id."""
+        from mlflow.exceptions import MlflowException
+
+        def find() -> bool:
+            try:
+                self.client.get_run(run_id)
+            except MlflowException as error:
+                if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                    return False
+                raise
+            return True
+
+        with quiet():
+            return self.do("find the run", find)
 
     def start_run(self, suite: str, tags: dict[str, str], parameters: dict[str, Any]) -> str:
         """Creates the experiment (once) and a parent run; returns the run's id."""
@@ -59,12 +82,14 @@ class Tracking:
         with quiet():
             experiment = self.do("find the run", lambda: self.client.get_run(parent)).info.experiment_id
             query = f"tags.`mlflow.parentRunId` = '{parent}' and tags.`aitest.place` = '{tags['aitest.place']}'"
-            found = self.do("find runs", lambda: self.client.search_runs([experiment], filter_string=query, max_results=1))
-            if found:
-                return str(found[0].info.run_id)
             full = {**tags, "mlflow.parentRunId": parent}
-            created = self.do("create a run", lambda: self.client.create_run(experiment, tags=full, run_name=name))
-            return str(created.info.run_id)
+
+            def find_or_create() -> str:  # as a whole: a create whose answer was lost must not be done twice
+                found = self.client.search_runs([experiment], filter_string=query, max_results=1)
+                run = found[0] if found else self.client.create_run(experiment, tags=full, run_name=name)
+                return str(run.info.run_id)
+
+            return self.do("create a run", find_or_create)
 
     def log(
         self, run_id: str, *, metrics: dict[str, float], tags: dict[str, str], parameters: dict[str, Any] | None = None
@@ -89,9 +114,14 @@ class Tracking:
             self.do(f"log {name}", lambda: self.client.log_text(run_id, content, name))
 
     def table(self, run_id: str, frame: pd.DataFrame, name: str) -> None:
-        """An MLflow table artifact."""
+        """An MLflow table artifact; one that an earlier attempt has logged stays (MLflow would append to it)."""
+
+        def log_once() -> None:
+            if name not in [item.path for item in self.client.list_artifacts(run_id)]:
+                self.client.log_table(run_id, frame, name)
+
         with quiet():
-            self.do(f"log {name}", lambda: self.client.log_table(run_id, frame, name))
+            self.do(f"log {name}", log_once)
 
     def dataset(self, run_id: str, run: Run) -> None:
         """The data as a dataset input: name, digest and size; never a row of it."""
@@ -127,7 +157,7 @@ class Tracking:
             if found.lifecycle_stage == "deleted":
                 self.client.restore_experiment(found.experiment_id)
             return str(found.experiment_id)
-        with _lock(self.settings.home / "mlflow.lock"):
+        with self._locked():
             found = self.client.get_experiment_by_name(name)
             if found is not None:
                 return str(found.experiment_id)
@@ -150,15 +180,26 @@ class Tracking:
         from mlflow.exceptions import MlflowException
 
         try:
-            return action()
+            return live.tracking_patience.keep_trying(action, is_away)
         except AitestError:
             raise
         except (MlflowException, OSError, ImportError) as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
             raise UnavailableError(
-                f"MLflow at {self.settings.tracking_uri.split('?')[0]} could not be used to {what}: {first}; "
-                "check MLFLOW_TRACKING_URI"
+                f"MLflow at {self.place} could not be used to {what}: {first}; check MLFLOW_TRACKING_URI"
             ) from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """A lock between the processes of one project."""
+        path = self.settings.home / "mlflow.lock"
+        try:
+            file = path.open("w")
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}; make {self.settings.home} writable") from error
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
 
 @task(name="log_property", persist_result=False)
@@ -276,12 +317,22 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.\-/]+", "_", text).strip("_") or "value"
 
 
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """A lock between the processes of one project."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def is_away(error: Exception) -> bool:
+    """Does an error of MLflow say that its server may be back soon: no connection, no answer, or an answer like 503."""
+    from mlflow.exceptions import MlflowException
+    from requests.exceptions import ConnectionError as NoConnection
+    from requests.exceptions import HTTPError, RetryError, Timeout
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, NoConnection | Timeout | RetryError):
+            return True
+        if isinstance(cause, HTTPError) and cause.response is not None and cause.response.status_code in AWAY:
+            return True
+        if isinstance(cause, MlflowException) and any(f"error code {status} " in str(cause) for status in AWAY):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def test_cells_as_json(server):
 def test_an_infinity_fails_its_row_only(server):
     answers = open_card(server.card()).predict(pd.DataFrame({"a": [1.0, np.inf, 3.0]}))
     assert answers.labels.tolist() == [1, None, 1]
-    assert "cannot be made from these rows" in answers.errors[1]
+    assert "cannot be made from these inputs" in answers.errors[1]
 
 
 def test_scores_with_a_threshold(server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.utils
 import socket
 import threading
 import time
@@ -59,13 +60,9 @@ def test_no_retries_means_none(server, frame):
 
 @pytest.mark.parametrize(("fault", "wait"), [("seconds", 7.0), ("date", 7.0), ("huge", 60.0), ("broken", None)])
 def test_retry_after_is_read_in_both_forms_and_capped(fault, wait):
-    import email.utils
-
-    import httpx
-
     date = email.utils.formatdate(time.time() + 7.5, usegmt=True)
     value = {"seconds": "7", "date": date, "huge": "86400", "broken": "soon"}[fault]
-    got = transport._retry_after(httpx.Headers({"Retry-After": value}))
+    got = transport._retry_after(value)
     assert got == wait if wait is None else got == pytest.approx(wait, abs=1)
 
 
@@ -73,7 +70,7 @@ def test_retry_after_is_waited_for(server, frame, monkeypatch):
     waits = []
     model = opened(server)
     monkeypatch.setattr(model._stop, "pause", waits.append)
-    monkeypatch.setattr(transport, "_retry_after", lambda headers: 12.5)
+    monkeypatch.setattr(transport, "_retry_after", lambda value: 12.5)
     server.inject("429", 2)
     assert model.predict(frame).labels.tolist() == WANTED
     assert waits == [12.5, 12.5]

@@ -125,7 +125,14 @@ def test_the_threshold_decides():
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("1.5", "'1.5' (text)"), (True, "true or false"), (None, "nothing"), (float("inf"), "got inf"), ([1.0], "a list")],
+    [
+        (10**400, "beyond 1e308"),
+        ("1.5", "'1.5' (text)"),
+        (True, "true or false"),
+        (None, "nothing"),
+        (float("inf"), "got inf"),
+        ([1.0], "a list"),
+    ],
 )
 def test_a_regressor_answers_finite_numbers(value, said):
     answers = to_predictions([1, value], None, 2, NUMBER)

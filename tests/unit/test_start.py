@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitest_lib.config.card import load_card
+from aitest_lib.config.sandbox import Sandbox
 from aitest_lib.config.start import (
     CurlRequest,
+    card_like,
     guess_classes,
     guess_protected,
     guess_type,
@@ -29,7 +31,6 @@ from aitest_lib.config.start import (
     starting_suite,
 )
 from aitest_lib.config.suite import load_suite
-from aitest_lib.config.templates import environment
 from aitest_lib.data.schema import build_profile
 from aitest_lib.data.table import TableSource
 from aitest_lib.errors import InputError
@@ -52,9 +53,7 @@ def card_of(text: str, tmp_path: Path) -> Any:
 def rendered(request: str, rows: list[list[Any]], fields: list[str]) -> Any:
     records = [dict(zip(fields, row, strict=True)) for row in rows]
     flat = [cell for row in rows for cell in row]
-    return json.loads(
-        environment().from_string(request).render(fields=fields, rows=rows, records=records, flat=flat, n=len(rows))
-    )
+    return json.loads(Sandbox().from_string(request).render(fields=fields, rows=rows, records=records, flat=flat, n=len(rows)))
 
 
 RECORD = {"age": 39, "job": "clerk", "hours": 40}
@@ -247,6 +246,51 @@ def test_suite_loads_and_decides_nothing_silently(tmp_path: Path) -> None:
     assert set(robustness.gates) == {"pass_rate", "robust_accuracy_drop"} and robustness.transforms
     uncommented = yaml.safe_load(text.replace("  # protected:", "  protected:").replace("  #   sex", "    sex"))
     assert uncommented["data"]["protected"] == {"sex": {}}
+
+
+READY = """# A service
+name: theirs
+revision: "1"          # kept
+type: tabular-classifier
+classes: [0, 1]
+decision: {threshold: 0.3}      # a remark
+inputs: {columns: [a, b]}
+endpoint:
+  url: http://127.0.0.1/x       # name: no key of the top level
+  request: '{"rows": {{ rows|tojson }}}'
+  response:
+    scores: scores[*][0]
+"""
+
+
+def test_a_copy_of_a_ready_card_keeps_what_the_data_do_not_say(tmp_path: Path) -> None:
+    text = card_like(READY, "My model!", COLUMNS, "tabular-classifier", ["no: 1", "yes"])
+    card = card_of(text, tmp_path)
+    assert (card.name, card.inputs.columns, card.classes) == ("My-model", tuple(COLUMNS), ("no: 1", "yes"))
+    assert card.decision is not None and card.endpoint.response.scores == "scores[*][0]"
+    assert all(line in text.splitlines() for line in READY.splitlines() if "#" in line)
+    assert card_like(READY, "theirs") == READY
+
+
+def test_a_threshold_is_for_two_classes(tmp_path: Path) -> None:
+    card = card_of(card_like(READY, "m", COLUMNS, "tabular-classifier", ["a", "b", "c"]), tmp_path)
+    assert (card.classes, card.decision) == (("a", "b", "c"), None)
+    assert (card.endpoint.response.labels, card.endpoint.response.scores) == ("scores[*][0]", None)
+
+
+def test_a_regressor_answers_labels_only(tmp_path: Path) -> None:
+    card = card_of(card_like(READY, "m", COLUMNS, "tabular-regressor"), tmp_path)
+    assert (card.type, card.classes, card.decision) == ("tabular-regressor", None, None)
+    assert (card.endpoint.response.labels, card.endpoint.response.scores) == ("scores[*][0]", None)
+    both = READY.replace("decision: {threshold: 0.3}      # a remark\n", "") + "    labels: labels\n"
+    card = card_of(card_like(both, "m", COLUMNS, "tabular-regressor"), tmp_path)
+    assert (card.endpoint.response.labels, card.endpoint.response.scores) == ("labels", None)
+
+
+def test_classes_are_put_into_a_card_without_any(tmp_path: Path) -> None:
+    ready = 'name: a\ntype: tabular-regressor\ninputs: {columns: [a]}\npython: {callable: "m:f"}\n'
+    card = card_of(card_like(ready, "m", COLUMNS, "tabular-classifier", [False, True]), tmp_path)
+    assert (card.type, card.classes) == ("tabular-classifier", (False, True))
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import subprocess
 
 import fsspec
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from aitest_lib.artifacts.codecs import TableWriter, get_table, put_table
+from aitest_lib.artifacts.patience import Patience
 from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest_bytes
 from aitest_lib.errors import ArtifactMissing, InputError, StoreError
@@ -43,6 +46,19 @@ def store(request, tmp_path):
     yield Store("memory://bucket/prefix")
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+@contextlib.contextmanager
+def small_disk(folder, size):
+    """A disk of its own of that size; the test is skipped where it may not be made."""
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
+    if made.returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})
@@ -107,8 +123,22 @@ def test_a_store_can_be_checked(store):
     assert store.files("") == []
 
 
-def test_nothing_is_listed_from_a_cache(store):
-    assert store.fs.dircache.use_listings_cache is False
+def test_many_records_are_read_in_order(store):
+    names = [f"many/{number:03d}" for number in range(300)]
+    for name in names:
+        store.write(name, name.encode())
+    asked = ["none", *names]
+    assert list(store.read_many(asked)) == [("none", None), *((name, name.encode()) for name in names)]
+    assert list(store.read_many([])) == []
+
+
+def test_damaged_and_missing_objects_are_told_apart_from_whole_ones(store):
+    good, bad, gone = (store.put(text, "bin", 1) for text in (b"one", b"two", b"three"))
+    store.write(bad.uri, b"2wo")
+    store.remove(gone.uri)
+    assert store.intact([good, bad, gone]) == [True, False, False]
+    assert store.intact([]) == []
+    assert store.files("objects") == [good.uri]
 
 
 def test_tables_come_back_whole_or_by_column(store):
@@ -187,11 +217,44 @@ class TestFolder:
         for path in ("record", writer.ref.uri):
             assert stat.S_IMODE((tmp_path / path).stat().st_mode) == 0o644
 
+    def test_a_full_disk(self, tmp_path):
+        with small_disk(tmp_path / "disk", "64k"):
+            store = Store(str(tmp_path / "disk"))
+            store.write("small", b"1")
+            with pytest.raises(StoreError, match=r"cannot write .*: No space left on device; make room on its disk") as caught:
+                store.put(os.urandom(1 << 20), "bin", 1)
+            assert caught.value.exit_code == 3
+            with pytest.raises(StoreError, match=r"No space left"), TableWriter(store, TABLE.schema) as writer:
+                for _ in range(2_000):
+                    writer.write(pa.table({"a": [1, 2, 3], "b": [os.urandom(99).hex()] * 3}))
+            assert store.files("") == ["small"]
+            assert not writer._file.exists()
+            assert store.get(store.put(b"hello", "bin", 1)) == b"hello"
+
 
 class TestWrongUrls:
-    def test_an_unknown_protocol(self):
-        with pytest.raises(InputError, match=r"store nope://x: .*expected a folder, file:///… or s3://bucket/prefix"):
-            Store("nope://x")
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [
+            ("nope://x", r"store nope://x: .*expected a folder, file:///… or s3://bucket/prefix"),
+            ("http://host/x", r"store http://host/x: got no place to write to"),
+            ("file://folder/x", r"store file://folder/x: got no place to write to, expected a folder, file:///folder"),
+            ("file:///", r"got no place to write to"),
+            ("s3://", r"got no place to write to, expected .* s3://bucket/prefix"),
+            ("s3:///x", r"got no bucket, expected s3://bucket/prefix"),
+            ("s3://a b/x", r"got the bucket 'a b', expected s3://bucket/prefix"),
+            ("s3://bucket/x?y", r"got a prefix with \? or #"),
+        ],
+    )
+    def test_what_cannot_be_a_store(self, url, message):
+        with pytest.raises(InputError, match=message) as caught:
+            Store(url)
+        assert caught.value.exit_code == 2
+
+    def test_credentials_in_a_url_are_refused_and_not_repeated(self):
+        with pytest.raises(InputError, match=r"must not hold credentials") as caught:
+            Store("s3://key:hunter2@bucket/x")
+        assert "hunter2" not in str(caught.value)
 
     def test_errors_that_are_the_clients_own_are_the_stores(self):
         store = Store("locked://bucket")
@@ -199,3 +262,64 @@ class TestWrongUrls:
             with pytest.raises(StoreError, match=r"locked://bucket.*unable to locate credentials; check the store") as caught:
                 action()
             assert caught.value.exit_code == 3
+
+
+class TestPatience:
+    def away(self, times):
+        """An action that fails with ConnectionError so often, then says how often it was tried."""
+        tried = []
+
+        def action():
+            tried.append(1)
+            if len(tried) <= times:
+                raise ConnectionError(f"attempt {len(tried)}")
+            return len(tried)
+
+        return action
+
+    def is_away(self, error):
+        return isinstance(error, ConnectionError)
+
+    def test_a_service_that_comes_back(self):
+        pauses, told = [], []
+        patience = Patience(60, pauses.append, lambda waited, back: told.append(back))
+        assert patience.keep_trying(self.away(6), self.is_away) == 7
+        assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+        assert told == [False] * 6 + [True]
+
+    def test_nothing_is_told_where_nothing_was_away(self):
+        told = []
+        assert Patience(60, tell=lambda *what: told.append(what)).keep_trying(self.away(0), self.is_away) == 1
+        assert told == []
+
+    def test_without_patience_the_first_failure_counts(self):
+        pauses = []
+        with pytest.raises(ConnectionError, match="attempt 1"):
+            Patience(0, pauses.append).keep_trying(self.away(9), self.is_away)
+        assert pauses == []
+
+    def test_other_errors_are_raised_at_once(self):
+        pauses = []
+        with pytest.raises(ValueError, match="wrong"):
+            Patience(60, pauses.append).keep_trying(lambda: (_ for _ in ()).throw(ValueError("wrong")), self.is_away)
+        assert pauses == []
+
+    def test_what_was_given_up_is_not_waited_for_again_until_it_answers(self):
+        pauses = []
+        patience = Patience(0.1, pauses.append)
+        with pytest.raises(ConnectionError):
+            patience.keep_trying(self.away(9), self.is_away)
+        patience.seconds = 60
+        with pytest.raises(ConnectionError, match="attempt 1"):
+            patience.keep_trying(self.away(9), self.is_away)
+        assert pauses == []
+        patience.keep_trying(self.away(0), self.is_away)
+        assert patience.keep_trying(self.away(2), self.is_away) == 3
+        assert len(pauses) == 2
+
+    def test_a_pause_may_end_the_waiting(self):
+        def stop(seconds):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            Patience(60, stop).keep_trying(self.away(9), self.is_away)

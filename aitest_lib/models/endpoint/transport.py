@@ -1,101 +1,99 @@
-"""HTTP for one endpoint: one client, a limit on calls at once and per second, retries with back-off, and a circuit breaker."""
+"""The calls of one endpoint: a limit on calls at once and per second, retries with back-off, tokens, and a circuit breaker."""
 
 from __future__ import annotations
 
 import email.utils
-import logging
+import json
 import random
-import socket
+import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from threading import BoundedSemaphore, Lock, RLock
-from typing import Any
-from urllib.parse import urlsplit
-from weakref import WeakSet
+from collections.abc import Callable
+from datetime import UTC
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
 
-import httpx
-
-from aitest_lib.config.endpoint import Endpoint
-from aitest_lib.config.secrets import resolve
-from aitest_lib.errors import ModelUnavailable
-from aitest_lib.models.base import RateLimiter, StopSwitch, Usage, excerpt, rows_text
+from aitest_lib.config.endpoint import Auth, Endpoint, OAuth2
+from aitest_lib.errors import ModelAnswerError, ModelUnavailable
+from aitest_lib.models.base import StopSwitch, Usage, excerpt, rows_text
 from aitest_lib.models.batches import CallLostError
-from aitest_lib.models.endpoint.auth import credentials
+from aitest_lib.models.endpoint.auth import (
+    Credentials,
+    Token,
+    TokenError,
+    Tokens,
+    authorized,
+    credentials,
+    read_token,
+    token_call,
+)
+from aitest_lib.models.endpoint.http import HttpClient, parsed_proxy
+from aitest_lib.models.endpoint.network import Network
+from aitest_lib.models.endpoint.rate import RateLimiter
+from aitest_lib.models.endpoint.tls import tls_context
+from aitest_lib.models.endpoint.websocket import HandshakeRefused, exchange, messages_of
+from aitest_lib.models.endpoint.wire import Answer, Call, WireError, resolved_url, shown
+
+__all__ = ["Answer", "Call", "Transport"]
 
 RETRIED = (429, 502, 503, 504)
 REFUSED = {
     401: "check `endpoint.auth` and its secret",
     403: "check that the credentials may use this model",
     404: "check `endpoint.url`",
+    407: "check `endpoint.proxy` and its credentials",
 }
 OPEN_AFTER = 3  # calls in a row that got no answer
 BACKOFF_S = 0.5  # mean of the first pause is half of it
 LONGEST_BACKOFF_S = 30.0
 LONGEST_RETRY_AFTER_S = 60.0
-LONGEST_CONNECT_S = 10.0
-MAX_REDIRECTS = 5
-
-for _name in ("httpx", "httpcore"):
-    logging.getLogger(_name).setLevel(logging.WARNING)  # their info lines show URLs, which may carry keys
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Status and text of one HTTP answer."""
-
-    status: int
-    text: str
 
 
 class Transport:
     """Sends the calls of one model. Thread-safe."""
 
-    def __init__(self, endpoint: Endpoint, usage: Usage, stop: StopSwitch) -> None:
+    def __init__(self, endpoint: Endpoint, base_dir: Path, usage: Usage, stop: StopSwitch) -> None:
+        """`base_dir`: where the paths in `tls` start. A file there that cannot be used is an `InputError`."""
         self._endpoint = endpoint
         self._usage = usage
         self._stop = stop
         self._places = BoundedSemaphore(endpoint.concurrency)
         self._rate = RateLimiter(endpoint.rate_per_s, stop)
+        self._network = Network(stop)
+        self._tls = tls_context(endpoint.tls, base_dir)
+        self._tokens = Tokens(self._token, stop)
+        self._client: HttpClient | None = None
         self._lost_in_a_row = 0
         self._broken: str | None = None
         self._lock = Lock()
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._sockets_lock = RLock()  # re-entrant: a signal handler may call `shutdown` in a thread that holds it
-        # Proxies of the environment would see the data that is sent: only what the card names is used.
-        self._client = httpx.Client(
-            trust_env=False,
-            timeout=httpx.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, LONGEST_CONNECT_S)),
-            limits=httpx.Limits(max_connections=endpoint.concurrency, max_keepalive_connections=endpoint.concurrency),
-        )
 
-    def send(self, body: str, rows: int) -> Answer:
-        """The answer to one call, retried as the card says.
+    def send(self, make: Callable[[], Call], *, renew: Callable[[], bool] | None = None) -> Answer:
+        """The answer to one call, retried as the card says. Re-entrant: `make` may send calls of its own.
 
+        `make`: builds the call, before every attempt. `renew`: told once of an HTTP 401; true where it has renewed what the
+        call carries, so that asking again makes sense.
+
+        The status is 200..599; 401, 403, 404 and 407 to a call with inputs are refusals of the model, not answers.
         Raises `ModelUnavailable` (refused, cannot be connected, no answer three calls in a row), `CallLostError` (this call got
-        no answer), `Interrupted`, or `InputError` (a reference that is not set).
+        no answer), `ModelAnswerError` (too large), `Interrupted`, or `InputError` (a reference that is not set).
         """
-        problem = ""
-        connected = False
-        for attempt in range(self._endpoint.retries + 1):
-            self._check()
-            wait = random.uniform(0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2**attempt))  # full jitter
-            try:
-                answer, retry_after = self._send_once(body, rows, retry=attempt > 0)
-            except httpx.TransportError as error:
-                self._stop.check()
-                connected |= not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
-                problem = _transport_problem(error, self._endpoint.timeout_s)
-            else:
-                if answer.status not in RETRIED:
-                    self._reached(answer)
-                    return answer
-                connected = True
-                problem = f"HTTP {answer.status} {excerpt(answer.text)}".strip()
-                wait = wait if retry_after is None else retry_after
-            if attempt < self._endpoint.retries:
-                self._stop.pause(wait)
-        raise self._lost(problem, rows, connected)
+        renewed = False
+
+        def ask(call: Call, retry: bool) -> Answer:
+            nonlocal renewed
+            held = credentials(call.auth, self._tokens)
+            answer = self._exchange(call, held, retry=retry)
+            if answer.status != 401 or renewed or not self._renewed(call.auth, held, renew):
+                return answer
+            renewed = True
+            again = make()
+            return self._exchange(again, credentials(again.auth, self._tokens), retry=True)
+
+        try:
+            call, answer = self._persistently(make, ask, lambda status: status in RETRIED)
+        except _NoAnswerError as error:
+            raise self._lost(error) from error.__cause__
+        self._judge(call, answer)
+        return answer
 
     def refused(self, message: str) -> ModelUnavailable:
         """Opens the circuit: from now on every call raises this."""
@@ -104,93 +102,132 @@ class Transport:
         return ModelUnavailable(self._broken)
 
     def shutdown(self) -> None:
-        """Ends the calls that wait for an answer. Closing a socket would not wake its reader; shutting it down does."""
-        with self._sockets_lock:
-            sockets = list(self._sockets)
-        for one in sockets:
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # closed meanwhile
+        """Ends the calls that wait for an answer."""
+        self._network.shutdown()
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
+        self.refused("the model has been closed; open it again")
+        if self._client is not None:
+            self._client.close()
 
     def _check(self) -> None:
         self._stop.check()
         if self._broken:
             raise ModelUnavailable(self._broken)
 
-    def _send_once(self, body: str, rows: int, *, retry: bool) -> tuple[Answer, float | None]:
-        with self._stop.holding(self._places):
-            self._rate.wait()
+    def _persistently(
+        self, make: Callable[[], Call], ask: Callable[[Call, bool], Answer], retried: Callable[[int], bool]
+    ) -> tuple[Call, Answer]:
+        """The first answer that is final, and its call. `ask`: gets each call, and whether it is a retry."""
+        connected = False
+        wait = 0.0
+        for attempt in range(self._endpoint.retries + 1):
+            if attempt:
+                self._stop.pause(wait)
             self._check()
-            self._usage.add(rows=rows, retry=retry)
-            request = self._request(body)
-            deadline = time.monotonic() + self._endpoint.timeout_s
-            for _ in range(MAX_REDIRECTS + 1):
-                response = self._client.send(request, stream=True)
-                try:
-                    target = response.next_request
-                    if target is None:
-                        text = _read(response, deadline)
-                        return Answer(response.status_code, text), _retry_after(response.headers)
-                finally:
-                    response.close()
-                request = self._redirected(request, target, body)
-            raise self.refused(
-                f"{self._shown_url()} redirects more than {MAX_REDIRECTS} times; put the final URL into the card"
-            )
+            call = make()
+            wait = random.uniform(0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2**attempt))  # full jitter
+            try:
+                answer = ask(call, attempt > 0)
+            except WireError as error:
+                self._check()
+                connected |= error.connected
+                lost = _NoAnswerError(call, str(error), connected, error.mend)
+                lost.__cause__ = error
+                if error.mend:
+                    break
+            else:
+                if not retried(answer.status):
+                    return call, answer
+                connected = True
+                lost = _NoAnswerError(call, _came(answer), connected, None)
+                asked_for = _retry_after(answer.retry_after)
+                wait = wait if asked_for is None else asked_for
+        raise lost
 
-    def _request(self, body: str) -> httpx.Request:
-        held = credentials(self._endpoint.auth)
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        headers |= {name: resolve(value) for name, value in self._endpoint.headers.items()}
-        return self._build(resolve(self._endpoint.url), body, headers | held.headers, held.query)
+    def _exchange(self, call: Call, held: Credentials, *, retry: bool, counted: bool = True) -> Answer:
+        with self._stop.holding(self._places):
+            self._rate.turn()
+            self._check()
+            if counted:
+                self._usage.add(rows=call.rows, retry=retry)
+            if resolved_url(call.url).startswith(("ws://", "wss://")):
+                return self._over_websocket(call, held)
+            return self._http().send(call, held)
 
-    def _build(self, url: str, body: str, headers: Mapping[str, str], query: Mapping[str, str]) -> httpx.Request:
+    def _over_websocket(self, call: Call, held: Credentials) -> Answer:
+        messages = messages_of(call.content or b"[]")
+        target, headers = authorized(call, resolved_url(call.url), held)
         try:
-            target = httpx.URL(url).copy_merge_params(query) if query else httpx.URL(url)
-            return self._client.build_request(
-                self._endpoint.method, target, content=body.encode(), headers=headers, extensions={"trace": self._trace}
+            texts = exchange(
+                str(target),
+                messages,
+                headers,
+                timeout_s=self._endpoint.timeout_s,
+                ssl=self._tls,
+                stop=self._stop,
+                network=self._network,
+                proxy=self._proxy(),
+                before_send=self._rate.distance,
             )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise self.refused(f"no call can be made to {self._shown_url()}: {error}; check url and headers") from None
+        except HandshakeRefused as refusal:
+            return refusal.answer
+        return Answer(200, json.dumps(texts, ensure_ascii=False))
 
-    def _redirected(self, request: httpx.Request, target: httpx.Request, body: str) -> httpx.Request:
-        """The same call at the new place. A redirect must not carry data and credentials to another host."""
-        same = target.url.host == request.url.host and _port(target.url) in (_port(request.url), 443)
-        downgraded = request.url.scheme == "https" and target.url.scheme != "https"
-        if not same or downgraded:
-            to = f"{target.url.scheme}://{target.url.host}"
-            raise self.refused(
-                f"{self._shown_url()} redirects to {to}, another host; if you trust it, put that URL into the card"
-            )
-        return self._build(str(target.url), body, request.headers, {})
+    def _http(self) -> HttpClient:
+        """Made when it is first used: the proxy may be a reference, and a card may be opened without its secrets."""
+        with self._lock:
+            if self._client is None:
+                timeout_s, keep = self._endpoint.timeout_s, self._endpoint.concurrency
+                self._client = HttpClient(self._network, self._tls, self._proxy(), self._rate, timeout_s=timeout_s, keep=keep)
+            return self._client
 
-    def _trace(self, event: str, details: Mapping[str, Any]) -> None:
-        """Remembers the sockets, through httpcore's public trace, so that `shutdown` can reach them."""
-        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            one = details["return_value"].get_extra_info("socket")
-            if isinstance(one, socket.socket):
-                with self._sockets_lock:
-                    self._sockets.add(one)
+    def _proxy(self) -> str | None:
+        return None if self._endpoint.proxy is None else str(parsed_proxy(resolved_url(self._endpoint.proxy)))
 
-    def _reached(self, answer: Answer) -> None:
-        if answer.status in REFUSED:
-            raise self.refused(
-                f"the model at {self._shown_url()} refuses calls: {self._endpoint.method} got HTTP {answer.status} "
-                f"{excerpt(answer.text)}; {REFUSED[answer.status]}"
-            )
+    def _renewed(self, auth: Auth | None, used: Credentials, renew: Callable[[], bool] | None) -> bool:
+        """Whether a call that got HTTP 401 will carry something new when it is made again."""
+        if isinstance(auth, OAuth2):
+            self._tokens.refused(auth, used)
+        by_caller = renew is not None and renew()
+        return by_caller or isinstance(auth, OAuth2)
+
+    def _token(self, auth: OAuth2) -> Token:
+        def ask(call: Call, _: bool) -> Answer:
+            return self._exchange(call, Credentials(), retry=False, counted=False)
+
+        where = shown(auth.token_url)
+        asked_at = time.monotonic()
+        try:
+            _, answer = self._persistently(lambda: token_call(auth), ask, lambda status: status == 429 or status >= 500)
+            if not 200 <= answer.status < 300:
+                raise TokenError(f"got {_came(answer)}")
+            return read_token(answer, asked_at)
+        except _NoAnswerError as error:
+            problem = str(error) if error.mend else f"got {error}"
+            mend = error.mend or "check `endpoint.auth.token_url` and that it can be reached"
+        except (TokenError, ModelAnswerError) as error:
+            problem, mend = str(error), "check client_id, client_secret, scope and audience in `endpoint.auth`"
+        raise self.refused(f"no access token from {where}: {problem}; {mend}")
+
+    def _judge(self, call: Call, answer: Answer) -> None:
         with self._lock:
             self._lost_in_a_row = 0
+        if call.rows and answer.status in REFUSED:
+            raise self.refused(
+                f"the model at {call.shown_url} refuses calls: {call.method} got {_came(answer)}; {REFUSED[answer.status]}"
+            )
 
-    def _lost(self, problem: str, rows: int, connected: bool) -> ModelUnavailable | CallLostError:
-        tries = self._endpoint.retries + 1
-        message = f"sent {rows_text(rows)} to {self._shown_url()} {tries} time{'s' if tries > 1 else ''}, got {problem}"
-        if not connected:
-            return self.refused(f"the model cannot be reached: {message}; check that it runs and `endpoint.url`")
+    def _lost(self, error: _NoAnswerError) -> ModelUnavailable | CallLostError:
+        call, tries = error.call, self._endpoint.retries + 1
+        if error.mend:
+            return self.refused(f"the model at {call.shown_url} cannot be used: {error}; {error.mend}")
+        what = f"sent {rows_text(call.rows)} to" if call.rows else f"asked {call.method}"
+        message = f"{what} {call.shown_url} {tries} time{'s' if tries > 1 else ''}, got {error}"
+        if not error.connected:
+            proxy = " and `endpoint.proxy`" if self._endpoint.proxy else ""
+            return self.refused(f"the model cannot be reached: {message}; check that it runs and `endpoint.url`{proxy}")
         with self._lock:
             self._lost_in_a_row += 1
             lost = self._lost_in_a_row
@@ -201,44 +238,29 @@ class Transport:
             )
         return CallLostError(message)
 
-    def _shown_url(self) -> str:
-        """The address with references unresolved and without its query, which may carry a key."""
-        parts = urlsplit(self._endpoint.url)
-        return self._endpoint.url if not parts.scheme else f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+class _NoAnswerError(Exception):
+    """All attempts are used up, or the first showed that more are of no use (`mend`)."""
+
+    def __init__(self, call: Call, problem: str, connected: bool, mend: str | None) -> None:
+        super().__init__(problem)
+        self.call, self.connected, self.mend = call, connected, mend
 
 
-def _read(response: httpx.Response, deadline: float) -> str:
-    """The body; httpx's own timeout is one per read, which a dripping server never meets."""
-    chunks = []
-    for chunk in response.iter_bytes():
-        chunks.append(chunk)
-        if time.monotonic() > deadline:
-            raise httpx.ReadTimeout("the answer went on too long", request=response.request)
-    return b"".join(chunks).decode(response.encoding or "utf-8", "replace")
+def _came(answer: Answer) -> str:
+    return f"HTTP {answer.status} {excerpt(answer.text)}".strip()
 
 
-def _retry_after(headers: httpx.Headers) -> float | None:
-    """Seconds to wait (RFC 9110, 10.2.3: seconds or an HTTP date), at most 60; None where the header says nothing usable."""
-    value = headers.get("Retry-After", "").strip()
-    if not value:
-        return None
-    try:
+def _retry_after(value: str) -> float | None:
+    """Seconds to wait (RFC 9110, 10.2.3: seconds or an HTTP date), 0..60; None where the header says nothing usable."""
+    value = value.strip()
+    if re.fullmatch(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?", value):
         seconds = float(value)
-    except ValueError:
+    else:
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+            date = email.utils.parsedate_to_datetime(value)
+            # HTTP dates are in GMT; one that says "-0000" is parsed without a zone.
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError, IndexError):
             return None
     return min(max(seconds, 0.0), LONGEST_RETRY_AFTER_S)
-
-
-def _transport_problem(error: httpx.TransportError, timeout_s: float) -> str:
-    if isinstance(error, httpx.ConnectTimeout):
-        return f"no connection within {min(timeout_s, LONGEST_CONNECT_S):g} s"
-    if isinstance(error, httpx.TimeoutException):
-        return f"no answer within {timeout_s:g} s"
-    return f"{type(error).__name__}: {excerpt(str(error))}"
-
-
-def _port(url: httpx.URL) -> int:
-    return url.port or (443 if url.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""A child process that holds a Python model, and the frames to and from it (`python_child.py` is the other end)."""
+"""A child process that holds a model, and the frames to and from it (`python_child.serve` is the other end)."""
 
 from __future__ import annotations
 
@@ -7,80 +7,82 @@ import json
 import os
 import select
 import signal
-import struct
 import subprocess
-import sys
 import time
 from collections import deque
-from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, cast
 
 import pandas as pd
 
-from aitest_lib.config.card import PythonBackend
-from aitest_lib.config.secrets import resolve
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError
 from aitest_lib.models.base import POLL_S, StopSwitch, excerpt, rows_text
-from aitest_lib.models.batches import CallLostError
 from aitest_lib.models.processes import python_child
+from aitest_lib.models.processes.memory import available, gigabytes, resident
+from aitest_lib.models.processes.programs import Program
 
-TIMEOUT_S = 600.0  # of one call, and of the start
+START_S = 600.0  # packages are imported, weights are read
 LOG_LINES = 50
+MOST_SHARE = 0.5  # of this machine's memory
+MOST_GROWTH = 2_000_000_000  # bytes since the first answer
 
 
 class ProcessDied(ModelAnswerError):
     """The child ended while it was asked."""
 
 
+class ProcessKilled(ModelAnswerError):
+    """The child has to be ended, for its silence (`hung`) or its memory."""
+
+    def __init__(self, message: str, *, hung: bool) -> None:
+        super().__init__(message)
+        self.hung = hung
+
+
 class ModelProcess:
     """One running child. `classes`: the model's `classes_`, or None."""
 
-    def __init__(self, backend: PythonBackend, base_dir: Path, stop: StopSwitch, *, want_scores: bool) -> None:
+    def __init__(self, program: Program, stop: StopSwitch) -> None:
         self._stop = stop
         self._log: deque[str] = deque(maxlen=LOG_LINES)
-        self._process = _spawn(backend, base_dir)
+        self._process = _spawn(program)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         stdin, stdout, stderr = (cast(BinaryIO, pipe) for pipe in pipes)  # `_spawn` asks for all three
         self._to, self._from = stdin.fileno(), stdout.fileno()
         os.set_blocking(self._to, False)
         Thread(target=_drain, args=(stderr, self._log), daemon=True).start()
-        start = {
-            "callable": backend.callable,
-            "path": [str((base_dir / entry).resolve()) for entry in backend.path],
-            "params": _resolved(backend.params),
-            "scores": want_scores,
-        }
         try:
-            header, _ = self._exchange(start, [], "the start")
-        except (ProcessDied, CallLostError) as error:
+            header, _ = self._exchange(program.start, [], "the start", START_S)
+        except (ProcessDied, ProcessKilled) as error:
             self.end()
-            raise InputError(f"the model {backend.callable} cannot be started: {error}") from error
+            raise InputError(f"{program.what} cannot be started: {error}") from error
         except Interrupted:
             self.end()
             raise
         if "error" in header:
             self.end()
-            raise InputError(
-                f"the model {backend.callable} cannot be loaded: {excerpt(header['error'])}; "
-                f"looked in {', '.join(start['path'])}, with {_interpreter(backend, base_dir)}"
-            )
+            raise InputError(f"{program.what} cannot be loaded: {excerpt(header['error'])}; {program.hint}")
         self._calls = 0
+        self._at_first = 0
         self.classes: list[Any] | None = header["classes"]
 
-    def call(self, inputs: pd.DataFrame) -> python_child.Frame:
-        """The child's answer to a table: `labels` and `scores`, or `error`.
+    def call(self, inputs: pd.DataFrame, limit_s: float) -> python_child.Frame:
+        """The child's answer to a table: `labels` and `scores`, or `error`, or `misfit`.
 
-        Raises `ProcessDied`, `CallLostError` (no answer within 600 s; the child must be ended) or `Interrupted`.
+        Raises `ProcessDied`, `ProcessKilled` (no answer within the limit, or too much memory: the child must be ended) or
+        `Interrupted`.
         """
         table, buffers = python_child.encode_table(inputs)
         self._calls += 1
-        answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, rows_text(len(inputs)))
+        answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, rows_text(len(inputs)), limit_s)
         if answer.get("id") != self._calls:
-            raise ProcessDied(
-                f"the model's process answered out of turn at {rows_text(len(inputs))}; it must not write to its pipe"
-            )
+            raise self._out_of_turn(rows_text(len(inputs)))
+        self._at_first = self._at_first or resident(self._process.pid)
         return answer, parts
+
+    def has_grown(self) -> bool:
+        """Does it hold 2 GB more than after its first answer."""
+        return resident(self._process.pid) - self._at_first > MOST_GROWTH
 
     def end(self) -> None:
         """Kills the child and what it started."""
@@ -91,61 +93,78 @@ class ModelProcess:
             if pipe:
                 pipe.close()
 
-    def _exchange(self, header: dict[str, Any], buffers: list[bytes], what: str) -> python_child.Frame:
-        deadline = time.monotonic() + TIMEOUT_S
+    def _exchange(self, header: dict[str, Any], buffers: list[bytes], what: str, limit_s: float) -> python_child.Frame:
+        deadline = time.monotonic() + limit_s
         try:
             self._write(python_child.pack(header, buffers), deadline)
-            size = struct.unpack(">I", self._read(4, deadline))[0]
+            mark, size = python_child.HEAD.unpack(self._read(python_child.HEAD.size, deadline))
+            if mark != python_child.MARK:
+                raise self._out_of_turn(what)
             answer = json.loads(self._read(size, deadline))
             return answer, [self._read(size, deadline) for size in answer["buffers"]]
         except (BrokenPipeError, EOFError) as error:
             raise ProcessDied(f"the model's process {self._ending()} at {what}{self._last_words()}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._out_of_turn(what) from error
         except TimeoutError as error:
-            raise CallLostError(f"the model's process gave no answer to {what} within {TIMEOUT_S:g} s") from error
+            raise ProcessKilled(f"the model's process gave no answer to {what} within {limit_s:.0f} s", hung=True) from error
+        except MemoryError as error:
+            raise ProcessKilled(f"the model's process took {error} at {what}", hung=False) from error
+
+    def _out_of_turn(self, what: str) -> ProcessDied:
+        return ProcessDied(f"the model's process answered out of turn at {what}; it must not write to its pipe")
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
         while view:
-            self._wait([], [self._to], deadline)
+            self._wait(self._to, select.POLLOUT, deadline)
             view = view[os.write(self._to, view) :]
 
     def _read(self, size: int, deadline: float) -> bytes:
         data = bytearray()
         while len(data) < size:
-            self._wait([self._from], [], deadline)
+            self._wait(self._from, select.POLLIN, deadline)
             chunk = os.read(self._from, min(size - len(data), 1 << 20))
             if not chunk:
                 raise EOFError
             data += chunk
         return bytes(data)
 
-    def _wait(self, reading: list[int], writing: list[int], deadline: float) -> None:
-        while not any(select.select(reading, writing, [], POLL_S)):
+    def _wait(self, pipe: int, event: int, deadline: float) -> None:
+        """Until the pipe is ready; looks after the child meanwhile."""
+        ready = select.poll()
+        ready.register(pipe, event)
+        while not ready.poll(POLL_S * 1000):
             self._stop.check()
+            if self._process.poll() is not None and not ready.poll(0):
+                raise EOFError  # what it started may still hold the pipe open
             if time.monotonic() > deadline:
                 raise TimeoutError
+            held, limit = resident(self._process.pid), available()
+            if limit is not None and held > MOST_SHARE * limit:
+                raise MemoryError(f"{gigabytes(held)} of memory, and {gigabytes(limit)} is all there is")
 
     def _ending(self) -> str:
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             return "closed its pipe"
+        if code == -signal.SIGKILL:
+            return "was killed from outside (SIGKILL), often for lack of memory,"
         return f"died ({signal.Signals(-code).name})" if code < 0 else f"exited with status {code}"
 
     def _last_words(self) -> str:
         lines = [line for line in self._log if line.strip()]
         # After a crash, faulthandler's first line says what happened; else a traceback's last one does.
         told = next((line for line in lines if line.startswith("Fatal Python error")), lines[-1] if lines else "")
-        return f": {excerpt(told)}" if told else ""
+        return f": {excerpt(python_child.printable(told))}" if told else ""
 
 
-def _spawn(backend: PythonBackend, base_dir: Path) -> subprocess.Popen[bytes]:
-    interpreter = _interpreter(backend, base_dir)
-    program = str(Path(python_child.__file__).resolve())
+def _spawn(program: Program) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [interpreter, "-u", program],
-            cwd=base_dir,
+            program.command,
+            cwd=program.folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -154,25 +173,9 @@ def _spawn(backend: PythonBackend, base_dir: Path) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise InputError(
-            f"the interpreter {interpreter} cannot be started in {base_dir}: {error.strerror}; check `python.interpreter`"
+            f"the interpreter {program.command[0]} cannot be started in {program.folder}: {error.strerror}; "
+            "check `python.interpreter`"
         ) from error
-
-
-def _interpreter(backend: PythonBackend, base_dir: Path) -> str:
-    """A bare name is looked up in PATH, a path is relative to the card."""
-    name = backend.interpreter
-    if name is None:
-        return sys.executable
-    return str(base_dir / name) if "/" in name else name
-
-
-def _resolved(value: Any) -> Any:
-    """Parameters with their `${NAME}` references resolved."""
-    if isinstance(value, dict):
-        return {key: _resolved(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_resolved(item) for item in value]
-    return resolve(value) if isinstance(value, str) else value
 
 
 def _drain(stream: BinaryIO, log: deque[str]) -> None:

@@ -1,62 +1,101 @@
 """The child process of a `python` card: one standalone file, run by the interpreter that the card names.
 
-It needs numpy and pandas, and nothing of aitest. Frames travel over two descriptors of its own: 4 bytes of length
-(big-endian), a JSON header, then the raw buffers whose sizes the header lists under `buffers`. The model's own output
-goes to stderr, so that a `print` in a model cannot break the protocol.
+It needs numpy and pandas, and nothing of aitest. Frames travel over two descriptors of its own: 4 bytes that say so, 4 bytes
+of length (big-endian), a JSON header, then the raw buffers whose sizes the header lists under `buffers`. The model's own
+output goes to stderr, so that a `print` in a model cannot break the protocol. Other kinds of models are served the same way
+(`serve`), by programs of their own.
 """
 
 from __future__ import annotations
 
+import difflib
 import faulthandler
 import importlib
 import inspect
 import json
 import os
+import resource
 import signal
 import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Frame = tuple[dict[str, Any], list[bytes]]  # header, buffers
+Ask = Callable[["pd.DataFrame"], tuple[Any, Any]]  # a table to labels and scores (or None)
+Load = Callable[[dict[str, Any]], tuple[Any, Ask]]  # the start frame to the classes (or None) and what answers
+HEAD = struct.Struct(">4sI")
+MARK = b"\xa1AI\n"
 RAW_KINDS = "biuf"  # numpy kinds that travel as bytes
+LONGEST = 500  # characters of an exception's message
+LARGEST = 2**63  # beyond it an integer is no label
+
+
+class MisfitError(Exception):
+    """The model cannot answer any table of this kind: told once, instead of once a row."""
 
 
 def main() -> None:
-    """Reads the start frame (callable, path, params, scores), answers frames until the parent closes the pipe."""
+    """Serves the Python object that the start frame names."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120 - before anything else is imported
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
+    serve(load_object)
+
+
+def serve(load: Load) -> None:
+    """Reads the start frame, loads the model, answers tables until the parent closes the pipe.
+
+    Whatever the model's code raises is reported, `SystemExit` included: one bad input must not end the process.
+    """
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here, and leaves no file behind
     threading.Thread(target=_die_with_parent, args=(os.getppid(),), daemon=True).start()
+    own = os.getpid()
     start = read_frame(source)
     if start is None:
         return
     try:
-        sys.path[:0] = start[0]["path"]
-        model = load(start[0]["callable"], start[0]["params"])
-    except BaseException as error:  # noqa: BLE001 - whatever the user's module raises is reported, SystemExit included
-        write_frame(sink, {"error": one_line(error)}, [])
+        classes, ask = load(start[0])
+        ready = {"ready": True, "classes": _plain_classes(classes)}
+    except BaseException as error:  # noqa: BLE001
+        ready = {"error": one_line(error)}
+    if os.getpid() != own:
+        os._exit(0)
+    sink.write(pack(ready, []))
+    sink.flush()
+    if "error" in ready:
         return
-    classes = getattr(model, "classes_", None) if start[0]["scores"] else None
-    write_frame(sink, {"ready": True, "classes": _as_json(classes)}, [])
-    own = os.getpid()
     while (frame := read_frame(source)) is not None:
         header, buffers = frame
+        number = {"id": header["id"]}
         try:
-            labels, scores = answer(model, decode_table(header["table"], buffers), start[0]["scores"])
-            reply, parts = _encoded({"labels": labels, "scores": scores})
-        except Exception as error:  # noqa: BLE001 - one bad input must not end the process
-            reply, parts = {"error": one_line(error)}, []
+            labels, scores = ask(decode_table(header["table"], buffers))
+            answers, parts = _encoded({"labels": labels, "scores": scores})
+            reply = pack({**number, **answers}, parts)
+        except MisfitError as error:
+            reply = pack({**number, "misfit": str(error)}, [])
+        except BaseException as error:  # noqa: BLE001
+            reply = pack({**number, "error": one_line(error)}, [])
         if os.getpid() != own:
             os._exit(0)  # a fork that the model let go astray: the pipe is not its to write to
-        write_frame(sink, {**reply, "id": header["id"]}, parts)
+        sink.write(reply)
+        sink.flush()
+
+
+def load_object(start: dict[str, Any]) -> tuple[Any, Ask]:
+    """The model of a start frame with callable, path, params, scores: its `classes_`, and what answers a table."""
+    sys.path[:0] = start["path"]
+    model = load(start["callable"], start["params"])
+    want_scores = start["scores"]
+    return (getattr(model, "classes_", None) if want_scores else None), lambda table: answer(model, table, want_scores)
 
 
 def load(name: str, params: dict[str, Any]) -> Any:
@@ -64,8 +103,13 @@ def load(name: str, params: dict[str, Any]) -> Any:
     module, _, attribute = name.partition(":")
     target: Any = importlib.import_module(module)
     for part in attribute.split("."):
+        if not hasattr(target, part):
+            near = difflib.get_close_matches(part, [one for one in dir(target) if not one.startswith("_")])
+            where = getattr(target, "__name__", type(target).__name__)
+            raise AttributeError(f"{where} has no {part!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
         target = getattr(target, part)
     if inspect.isclass(target):
+        _check_params(target, attribute, params)
         target = target(**params)
     elif params:
         raise TypeError(f"params are the arguments of a class, but {name} is a {type(target).__name__}")
@@ -74,42 +118,66 @@ def load(name: str, params: dict[str, Any]) -> Any:
     return target
 
 
+def _check_params(target: Any, name: str, params: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return  # a class that is not written in Python
+    try:
+        signature.bind(**params)
+    except TypeError as error:
+        taken = ", ".join(signature.parameters) or "none"
+        raise TypeError(f"the params do not fit {name}: {error}; it takes {taken}") from None
+
+
 def answer(model: Any, table: pd.DataFrame, want_scores: bool) -> tuple[Any, Any]:
     """Labels, and the rows of `predict_proba` (in the order of the model's `classes_`) where it has them, else None."""
     predict = getattr(model, "predict", model)
-    labels = predict(table)
-    scores = model.predict_proba(table) if want_scores and hasattr(model, "predict_proba") else None
-    if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:
+    with_scores = want_scores and hasattr(model, "predict_proba")
+    # A copy where the table is needed twice: the model may change what it is given.
+    labels = _listed(predict(table.copy() if with_scores else table))
+    scores = _listed(model.predict_proba(table)) if with_scores else None
+    if getattr(labels, "ndim", 1) == 2:
         labels = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
-        labels = labels.reshape(-1)
+        labels = labels.reshape(-1) if labels.shape[1] == 1 else labels
     return labels, scores
 
 
+def _listed(values: Any) -> Any:
+    """A generator, a range or the like as a list: what it yields is the answer."""
+    if hasattr(values, "__next__") or isinstance(values, range):
+        return list(values)
+    return values
+
+
 def one_line(error: BaseException) -> str:
-    """`ValueError: the first line of the message`."""
-    text = str(error).strip().split("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    """`ValueError: the first line of the message`, cut, without what a terminal would obey."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it cannot even say what is wrong
+        text = ""
+    lines = text.strip().splitlines()
+    return printable(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
+
+
+def printable(text: str) -> str:
+    """The first 500 characters of a text, with blanks for whatever is no printable character."""
+    return "".join(one if one.isprintable() else " " for one in text[:LONGEST])
 
 
 def read_frame(source: BinaryIO) -> Frame | None:
     """One frame, or None when the other side is gone."""
-    head = source.read(4)
-    if len(head) < 4:
+    head = source.read(HEAD.size)
+    if len(head) < HEAD.size:
         return None
-    header = json.loads(source.read(struct.unpack(">I", head)[0]))
+    header = json.loads(source.read(HEAD.unpack(head)[1]))
     return header, [source.read(size) for size in header["buffers"]]
-
-
-def write_frame(sink: BinaryIO, header: dict[str, Any], buffers: list[bytes]) -> None:
-    """Writes one frame."""
-    sink.write(pack(header, buffers))
-    sink.flush()
 
 
 def pack(header: dict[str, Any], buffers: list[bytes]) -> bytes:
     """One frame as bytes."""
     data = json.dumps({**header, "buffers": [len(one) for one in buffers]}).encode()
-    return struct.pack(">I", len(data)) + data + b"".join(buffers)
+    return HEAD.pack(MARK, len(data)) + data + b"".join(buffers)
 
 
 def encode_table(table: pd.DataFrame) -> tuple[dict[str, Any], list[bytes]]:
@@ -145,7 +213,7 @@ def _encode_column(name: str, column: pd.Series[Any], buffers: list[bytes]) -> d
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         buffers.append(column.cat.codes.to_numpy("int32").tobytes())
-        categories = _as_json(dtype.categories)
+        categories = _as_json(dtype.categories, _plain)
         return {"name": name, "kind": "category", "categories": categories, "ordered": bool(dtype.ordered)}
     kind = getattr(dtype, "kind", "O")
     if kind == "M":
@@ -182,30 +250,31 @@ def _decode_column(column: dict[str, Any], buffers: Any) -> pd.Series[Any]:
 
 
 def _encoded(values: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """An answer: arrays of numbers as bytes, everything else as JSON, what is neither as an object that says its type."""
     import numpy as np
 
     header: dict[str, Any] = {}
     buffers: list[bytes] = []
     for name, value in values.items():
         array = value.to_numpy() if hasattr(value, "to_numpy") else value
-        if isinstance(array, np.ndarray) and array.dtype.kind in RAW_KINDS:
+        if isinstance(array, np.ndarray) and array.dtype.kind in RAW_KINDS and array.dtype.itemsize <= 8:
             header[name] = {"buffer": len(buffers), "dtype": array.dtype.str, "shape": list(array.shape)}
             buffers.append(np.ascontiguousarray(array).tobytes())
         else:
-            header[name] = _as_json(array)
+            header[name] = _as_json(array, _answered)
     return header, buffers
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: Any, scalar: Callable[[Any], Any]) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_as_json(item) for item in value]
-    return _plain(value)
+        return [_as_json(item, scalar) for item in value]
+    return scalar(value)
 
 
 def _plain(value: Any) -> Any:
-    """A JSON scalar: numpy scalars as Python ones, pandas' NA as null, anything else (a date, a Decimal) as text."""
+    """A cell as a JSON scalar: numpy scalars as Python ones, pandas' NA as null, anything else (a date) as text."""
     if value is None or isinstance(value, (str, int, float, bool, dict)):
         return value
     if hasattr(value, "dtype") and hasattr(value, "item"):
@@ -213,6 +282,30 @@ def _plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _answered(value: Any) -> Any:
+    """A label or score as a JSON scalar; what is no scalar becomes an object, which is no usable answer."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(item, _answered) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if type(value).__name__ == "Decimal":
+        return float(value)
+    found = _plain(value)
+    text_of_an_object = isinstance(found, str) and not isinstance(value, str) and not hasattr(value, "isoformat")
+    too_large = isinstance(found, int) and abs(found) > LARGEST
+    scalar = found is None or isinstance(found, (str, int, float))
+    return found if scalar and not text_of_an_object and not too_large else {"type": type(value).__name__}
+
+
+def _plain_classes(classes: Any) -> Any:
+    """`classes_` as a list of JSON scalars, None where it is anything else (a list of lists for several outputs)."""
+    if classes is None:
+        return None
+    found = _as_json(classes, _plain)
+    usable = isinstance(found, list) and all(isinstance(one, (str, int, float)) for one in found)
+    return found if usable else None
 
 
 def _die_with_parent(parent: int) -> None:

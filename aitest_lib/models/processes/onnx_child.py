@@ -1,0 +1,259 @@
+"""The child process of an `onnx` card: ONNX Runtime on one thread, tables to named tensors and back.
+
+Inputs: one n x d tensor that takes all columns in their order, or one tensor (n x 1, or n) for each column, found by name
+(as skl2onnx makes them). Outputs: the first tensor of whole numbers or texts holds the labels (a regressor's: the first
+tensor of numbers), the first float tensor n x k or sequence of maps beside it the scores. Labels are answered as they are,
+but where the card's classes are words and the model's labels whole numbers: those are places among the classes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aitest_lib.errors import nearest
+from aitest_lib.models.processes.python_child import Ask, MisfitError, serve
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(int16)": "int16",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
+    "tensor(bool)": "bool",
+    "tensor(string)": "object",
+}
+FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+SUM_TOLERANCE = 1e-3
+_BOILERPLATE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .* failed:|Error: \S+\.cc:\d+ ")
+
+
+def load(start: dict[str, Any]) -> tuple[Any, Ask]:
+    """The model of a start frame with path, scores, classes: the classes that its maps name, and what answers a table."""
+    model = OnnxModel(_session(start["path"]), start["classes"], start["scores"])
+    return model.classes(), model.answer
+
+
+class OnnxModel:
+    """A session of ONNX Runtime that takes tables. `classes`: those of the card, or None."""
+
+    def __init__(self, session: Any, classes: list[Any] | None, want_scores: bool) -> None:
+        self._session = session
+        self._classes = classes
+        self._words = classes if classes and not any(_is_number(one) for one in classes) else None
+        self._inputs = session.get_inputs()
+        self._labels, self._scores = _roles(session.get_outputs(), want_scores)
+        self._scores_usable: bool | None = None
+        for item in self._inputs:
+            if item.type not in DTYPES or len(item.shape or ()) not in (1, 2):
+                raise ValueError(f"the input {item.name} is a {item.type} of shape {item.shape}, expected a table's column(s)")
+        sizes = {item.shape[0] for item in self._inputs if isinstance(item.shape[0], int)}
+        self._batch = min(sizes) if sizes else None
+
+    def classes(self) -> list[Any] | None:
+        """The keys of the maps in which a classifier gives its scores; None where scores have no names."""
+        if self._scores is None or not self._scores.type.startswith("seq(map("):
+            return None
+        feed = {item.name: np.zeros([self._batch or 1, *_columns_of(item)], DTYPES[item.type]) for item in self._inputs}
+        for item in self._inputs:
+            if item.type == "tensor(string)":
+                feed[item.name][:] = ""
+        try:
+            [maps] = self._session.run([self._scores.name], feed)
+        except Exception:  # noqa: BLE001 - a model may refuse an empty text; the card's classes are enough
+            return None
+        return [self._named(key) for key in maps[0]]
+
+    def answer(self, table: pd.DataFrame) -> tuple[Any, Any]:
+        """Labels (n) and scores (n x k, or n maps by class), each None where the model has none."""
+        feed = self._feed(table)
+        names = [output.name for output in (self._labels, self._scores) if output is not None]
+        size = self._batch or len(table)
+        parts = [
+            self._session.run(names, {name: _rows(values, at, size) for name, values in feed.items()})
+            for at in range(0, len(table), size)
+        ]
+        outputs = [_joined(list(values), len(table)) for values in zip(*parts, strict=True)]
+        labels = outputs[0] if self._labels is not None else None
+        scores = outputs[-1] if self._scores is not None else None
+        if self._words and labels is not None:
+            labels = [self._named(label) for label in labels.tolist()]
+        if isinstance(scores, list):
+            scores = [{self._named(key): score for key, score in one.items()} for one in scores]
+        if labels is not None and scores is not None:
+            if self._scores_usable is None:
+                self._scores_usable = _are_probabilities(scores)
+            if self._classes and self._scores_usable and not isinstance(scores, list):
+                _check_order(np.asarray(labels, dtype=object).tolist(), np.asarray(scores), self._classes)
+            return labels, scores if self._scores_usable else None
+        return (labels, None) if scores is None else (scores, None)
+
+    def _named(self, label: Any) -> Any:
+        """The card's class in the place that a whole number says; any other label as it is."""
+        place = isinstance(label, int) and not isinstance(label, bool) and self._words is not None
+        return self._words[label] if place and self._words and 0 <= label < len(self._words) else label
+
+    def _feed(self, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        names = list(map(str, table.columns))
+        if len(self._inputs) == 1 and len(self._inputs[0].shape) == 2:
+            [item] = self._inputs
+            wanted = item.shape[1]
+            if isinstance(wanted, int) and wanted != len(names):
+                raise MisfitError(
+                    f"the model's input {item.name} takes {wanted} column{'' if wanted == 1 else 's'}, got {len(names)} "
+                    f"({', '.join(names)}); list the ones it takes as `inputs.columns`, in their order"
+                )
+            columns = [_column(table.iloc[:, n], name, item) for n, name in enumerate(names)]
+            return {item.name: np.column_stack(columns)}
+        places = _matched([item.name for item in self._inputs], names)
+        return {
+            item.name: _column(table.iloc[:, place], names[place], item).reshape([-1] + [1] * (len(item.shape) - 1))
+            for item, place in zip(self._inputs, places, strict=True)
+        }
+
+
+def _session(path: str) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4  # what goes wrong is raised as well
+    providers = ["CPUExecutionProvider"]
+    if os.environ.get("AITEST_DEVICE") == "cuda":
+        providers.insert(0, "CUDAExecutionProvider")
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=providers)
+    except Exception as error:
+        told = _BOILERPLATE.sub("", str(error)).replace(f"{Path(path).parent}/", "")
+        raise ValueError(told) from error
+
+
+def _roles(outputs: Sequence[Any], want_scores: bool) -> tuple[Any, Any]:
+    """The output that holds the labels (a regressor's numbers) and the one that holds the scores; None: there is none."""
+    tensors = [one for one in outputs if one.type.startswith("tensor(")]
+    if not want_scores:
+        if not tensors:
+            raise ValueError("the model has no tensor among its outputs, expected one with the predictions")
+        return tensors[0], None
+    labels = next((one for one in tensors if one.type not in FLOATS), None)
+    scores = next((one for one in outputs if one.type.startswith("seq(map(") or one.type in FLOATS), None)
+    if labels is None and scores is None:
+        raise ValueError(f"the model's outputs are {', '.join(one.type for one in outputs)}, expected labels or scores")
+    return labels, scores
+
+
+def _matched(inputs: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """The column of each input, by name; exporters write `_` for what is no letter or digit."""
+    exact = {name: place for place, name in enumerate(columns)}
+    loose = {_loose(name): place for place, name in enumerate(columns)}
+    places = []
+    for name in inputs:
+        place = exact.get(name, loose.get(_loose(name)))
+        if place is None:
+            near = nearest(name, columns)
+            raise MisfitError(
+                f"the model has an input {name}, and there is no such column"
+                + (f" (perhaps {near[0]}?)" if near else f"; the columns are {', '.join(columns)}")
+            )
+        places.append(place)
+    if unused := [name for place, name in enumerate(columns) if place not in places]:
+        raise MisfitError(f"the model has no input for the column {unused[0]}; list those that it takes as `inputs.columns`")
+    return places
+
+
+def _loose(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _column(values: pd.Series[Any], name: str, item: Any) -> NDArray[Any]:
+    """A column as the type of its input; missing texts are '', missing numbers NaN where the type has it."""
+    if item.type == "tensor(string)":
+        return np.array([_text(value) for value in values.tolist()], dtype=object)
+    dtype = np.dtype(DTYPES[item.type])
+    try:
+        numbers = values.to_numpy("float64", na_value=np.nan) if values.dtype.kind not in "iub" else values.to_numpy()
+    except (TypeError, ValueError):
+        raise ValueError(f"the column {name} holds text, and the model's input {item.name} is {dtype}") from None
+    if dtype.kind == "f":
+        return numbers.astype(dtype)
+    if not np.all(np.isfinite(numbers.astype("float64"))):
+        raise ValueError(f"the column {name} holds a missing value, and the model's input {item.name} is {dtype}")
+    whole = numbers.astype(dtype)
+    if not np.array_equal(whole, numbers):
+        raise ValueError(f"the column {name} holds a number that is no {dtype}, which the model's input {item.name} takes")
+    return whole
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or value != value:  # NaN
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _columns_of(item: Any) -> list[int]:
+    return [size if isinstance(size, int) else 1 for size in item.shape[1:]]
+
+
+def _rows(values: NDArray[Any], at: int, size: int) -> NDArray[Any]:
+    """`size` rows from `at`; the last one again where a model takes a fixed number of them and fewer are left."""
+    part = values[at : at + size]
+    return part if len(part) == size else np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
+
+
+def _joined(parts: list[Any], n: int) -> Any:
+    """The outputs of several calls as one, cut to n rows; maps stay a list."""
+    if isinstance(parts[0], list):
+        return [one for part in parts for one in part][:n]
+    whole = np.concatenate([np.asarray(part) for part in parts])[:n]
+    return whole.reshape(n) if whole.ndim == 2 and whole.shape[1] == 1 else whole
+
+
+def _check_order(labels: list[Any], scores: NDArray[Any], classes: list[Any]) -> None:
+    """A tensor's scores must be in the order of the card's classes: labels that always go with another's place say they
+    are not. (A threshold moved by its maker cannot look like that as soon as two labels are seen.)"""
+    if scores.ndim != 2 or scores.shape[1] != len(classes):
+        return
+    places: dict[Any, set[int]] = {}
+    for label, place in zip(labels, scores.argmax(axis=1).tolist(), strict=True):
+        places.setdefault(label, set()).add(place)
+    seen = {label: next(iter(found)) for label, found in places.items() if len(found) == 1}
+    if len(places) < 2 or len(seen) < len(places) or len(set(seen.values())) < len(seen):
+        return
+    for label, place in seen.items():
+        if label in classes and classes[place] != label:
+            raise MisfitError(
+                f"the highest score of rows with the label {label!r} is always number {place + 1}, and `classes` has "
+                f"{classes[place]!r} there; write `classes` in the order of the model's scores"
+            )
+
+
+def _is_number(label: Any) -> bool:
+    """Could it be a label of the model itself, as a number or the text of one."""
+    return not isinstance(label, str) or re.fullmatch(r"\s*[-+]?\d+(\.\d*)?\s*", label) is not None
+
+
+def _are_probabilities(scores: Any) -> bool:
+    """Are scores beside labels probabilities; a decision function's values are of no use here."""
+    rows = np.array([list(one.values()) for one in scores]) if isinstance(scores, list) else np.asarray(scores, "float64")
+    in_range = (rows >= -SUM_TOLERANCE) & (rows <= 1 + SUM_TOLERANCE)
+    sums_to_one = rows.ndim == 1 or np.allclose(rows.sum(axis=1), 1, atol=SUM_TOLERANCE)
+    return bool(in_range.all() and sums_to_one)
+
+
+if __name__ == "__main__":
+    serve(load)

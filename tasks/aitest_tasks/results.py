@@ -1,0 +1,51 @@
+"""Where Prefect keeps the results of cached tasks when the store is remote: in the store itself, under `results/`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from prefect.filesystems import WritableFileSystem
+
+from aitest_lib.artifacts.store import Store
+from aitest_lib.canonical import digest
+from aitest_lib.errors import ArtifactMissing
+from aitest_tasks import live
+from aitest_tasks.caching import is_ours
+
+
+class StoreResults(WritableFileSystem):
+    """Results beside the artifacts they refer to, in the store at `url`.
+
+    Reads and writes go through our store: it waits for a server that is away for a while, and takes its credentials from
+    the environment, so that none are in Prefect's database. What somebody else has put there is not handed to Prefect.
+    """
+
+    _block_type_name = "aitest store"
+
+    url: str
+
+    @cached_property
+    def store(self) -> Store:
+        """The store, opened."""
+        return Store(self.url, live.store_patience)
+
+    # Prefect says with `_sync` whether it expects a coroutine; ours are plain functions, and it takes those, too.
+    def read_path(self, path: str, _sync: bool = True) -> bytes:  # type: ignore[override]
+        """The bytes of a result; one that is not exactly what we write is removed and counts as missing."""
+        data = self.store.read(f"results/{path}")
+        if not is_ours(data):
+            self.store.remove(f"results/{path}")
+            raise ArtifactMissing(self.store.url_of(f"results/{path}"), "it is no result of aitest")
+        return data
+
+    def write_path(self, path: str, content: bytes, _sync: bool = True) -> None:  # type: ignore[override]
+        """Writes a result whole. The exception of a failed flow, which Prefect would keep as a pickle, is left out."""
+        if is_ours(content):
+            self.store.write(f"results/{path}", content)
+
+
+def saved_results(store: Store) -> StoreResults:
+    """The block of a store, saved on the current Prefect server (which Prefect wants of every result storage)."""
+    block = StoreResults(url=store.url)
+    block.save(f"store-{digest(store.url)}", overwrite=True)
+    return block

@@ -1,0 +1,94 @@
+"""The ready cards on the command line: listed, copied, and never written over what is there."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from projects import people
+
+from aitest_flows import api
+from aitest_flows.ready_cards import ready_cards
+from aitest_lib.config.card import load_card
+from aitest_lib.config.suite import load_suite
+
+
+def test_list_cards_is_a_table(project):
+    done = project.here("list", "cards")
+    assert done.code == 0
+    assert "--like CARD" in done.out
+    lines = [line.split() for line in done.out.splitlines()]
+    for ready in ready_cards():
+        [line] = [line for line in lines if line[:1] == [ready.name]]
+        assert line[1] == ready.card.type and ready.backend in line
+    assert "AWS" not in done.out and "Amazon SageMaker: CSV in and out (built-in XGBoost)" in done.out
+
+
+def test_init_like_writes_a_card_and_a_suite_that_load(project):
+    people(40).to_csv(project.folder / "data.csv", index=False)
+    done = project.here("init", "--like", "ibm-wml", "--data", "data.csv", "--label", "income", "--name", "wages")
+    assert done.code == 0, done.text
+    assert "set in the environment or as secret files: IBM_API_KEY" in done.out
+    text = (project.folder / "model.yaml").read_text()
+    card = load_card(project.folder / "model.yaml").card
+    assert (card.name, card.classes) == ("wages", ("high", "low"))
+    assert card.inputs.columns == ("age", "hours", "rate", "job", "sex")
+    assert text.startswith("# IBM watsonx.ai Runtime") and text.count("a guess") == 3
+    suite = load_suite(project.folder / "suite.yaml").suite
+    assert suite.model.card == "model.yaml" and suite.data.label == "income"
+
+
+def test_init_like_names_the_keys_that_a_signature_needs(project):
+    people(5).to_csv(project.folder / "data.csv", index=False)
+    done = project.here("init", "--like", "sagemaker-csv", "--data", "data.csv")
+    assert done.code == 0 and "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY" in done.out
+    card = load_card(project.folder / "model.yaml").card
+    assert card.classes == (0, 1) and len(card.inputs.columns) == 6  # without a label nothing is known of the classes
+
+
+@pytest.mark.parametrize("name", [ready.name for ready in ready_cards() if not ready.card.type.startswith("tabular-")])
+def test_init_like_of_another_type_writes_the_card(name, project):
+    (project.folder / "data.jsonl").write_text('{"text": "a"}\n')
+    done = project.here("init", "--like", name, "--data", "data.jsonl", "--name", "mine")
+    assert done.code == 0, done.text
+    card = yaml.safe_load((project.folder / "model.yaml").read_text())
+    assert card["name"] == "mine" and f"no property for models of type {card['type']} yet" in done.out
+    assert not (project.folder / "suite.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--like", "sage-maker-csv"], "did you mean sagemaker-csv"),
+        (["--like", "../seldon"], "unknown ready card"),
+        (["--like", "vosk", "--from-curl", "curl http://x"], "got --from-curl and --like"),
+        (["--like", "seldon", "--label", "incme"], "did you mean income"),
+    ],
+)
+def test_what_cannot_be_started_is_one_message(options, message, project):
+    people(5).to_csv(project.folder / "data.csv", index=False)
+    done = project.here("init", "--data", "data.csv", *options)
+    assert done.code == 2 and message in done.err and "Traceback" not in done.text
+    assert not (project.folder / "model.yaml").exists()
+
+
+def test_data_that_is_not_there_is_one_message(project):
+    done = project.here("init", "--data", "clips", "--like", "vosk")
+    assert done.code == 2 and "clips: there is no such file" in done.err
+
+
+def test_nothing_is_written_over(project):
+    people(5).to_csv(project.folder / "data.csv", index=False)
+    (project.folder / "model.yaml").write_text("mine")
+    for name in ("vosk", "seldon"):
+        done = project.here("init", "--data", "data.csv", "--like", name)
+        assert done.code == 2 and "model.yaml is there already" in done.err
+    assert (project.folder / "model.yaml").read_text() == "mine"
+
+
+def test_the_same_from_python(project):
+    people(5).to_csv(project.folder / "data.csv", index=False)
+    with project.entered():
+        notes = api.init("data.csv", "income", like="tf-serving", name="mine")
+        assert {file for file, _ in notes} == {"model.yaml", "suite.yaml", "next"}
+        assert load_card("model.yaml").card.name == "mine"
+    assert [ready.name for ready in api.cards()] == [ready.name for ready in ready_cards()]
