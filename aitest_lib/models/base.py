@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from aitest_lib.config.card import Card, LoadedCard, model_info
+from aitest_lib.config.card import Card
 from aitest_lib.config.secrets import MASK, mask
 from aitest_lib.errors import InputError, Interrupted, ModelUnavailable
 from aitest_lib.models.answers import with_reasons
@@ -112,26 +112,6 @@ class StopSwitch:
             yield
         finally:
             gate.release()
-
-
-def open_model(loaded: LoadedCard, info: ModelInfo | None = None, *, private: Sequence[str] = ()) -> Model:
-    """The model behind a card.
-
-    `info`: what is known beyond the card (registry version, probed classes). `private`: columns whose values appear in
-    no message. A card whose references are not set, or whose code cannot be imported, raises when it is first used.
-    """
-    info = info or model_info(loaded)
-    if loaded.card.endpoint:
-        from aitest_lib.models.endpoint.model import EndpointModel
-
-        return EndpointModel(loaded, info, private=private)
-    if loaded.card.predictions is None:
-        from aitest_lib.models.processes.model import ChildModel
-
-        return ChildModel(loaded, info, private=private)
-    from aitest_lib.models.predictions import PredictionsModel
-
-    return PredictionsModel(loaded, info)
 
 
 def select_columns(inputs: pd.DataFrame, card: Card) -> pd.DataFrame:

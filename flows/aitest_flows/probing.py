@@ -11,7 +11,7 @@ import pandas as pd
 from aitest_lib.config.card import LoadedCard, load_card
 from aitest_lib.data.table import TableSource, to_frame
 from aitest_lib.errors import InputError, ModelUnavailable, unknown
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 from aitest_lib.models.probe import ProbeResult, probe
 from aitest_tasks.model_registry import Registered, register_card, resolve_card
 from aitest_tasks.settings import Settings, open_settings

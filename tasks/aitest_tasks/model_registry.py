@@ -186,13 +186,13 @@ def _find(tracking: Tracking, name: str, version: str) -> Any:
             raise
     known = [model.name for model in client.search_registered_models(max_results=1000)]
     if name not in known:
-        raise InputError(f"{unknown('registered model', name, known)}; register one with `aitest register CARD`")
+        raise InputError(f"{unknown('registered model', name, known)}; see `aitest models`, or `aitest register CARD`")
     if version.startswith("@"):
         aliases = client.get_registered_model(name).aliases
-        raise InputError(unknown(f"alias of the model {name}", version[1:], aliases))
+        raise InputError(f"{unknown(f'alias of the model {name}', version[1:], aliases)}; set it in MLflow")
     numbers = sorted(int(one.version) for one in client.search_model_versions(f"name='{name}'"))
     have = f"it has {', '.join(map(str, numbers))}" if numbers else "it has none yet"
-    raise InputError(f"the model {name} has no version {version!r}; {have}")
+    raise InputError(f"the model {name} has no version {version!r}; {have}; see `aitest models`")
 
 
 def _description(tracking: Tracking, uri: str) -> bytes:

@@ -16,7 +16,8 @@ from aitest_lib.answers import AnswerBook, distinct, read_book, write_segment
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.data.table import hex_digests
 from aitest_lib.errors import AitestError, Interrupted, ModelUnavailable, UnavailableError
-from aitest_lib.models.base import Model, open_model
+from aitest_lib.models.base import Model
+from aitest_lib.models.opening import open_model
 from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
 from aitest_tasks.generation import STATUS

@@ -55,7 +55,7 @@ def plain_loop(suite_file: Path) -> dict[str, float]:
     from aitest_lib.data.sampling import StratifiedSampler
     from aitest_lib.data.schema import build_profile
     from aitest_lib.data.table import TableSource, to_frame
-    from aitest_lib.models.base import open_model
+    from aitest_lib.models.opening import open_model
     from aitest_lib.rng import rng_for
     from aitest_lib.transforms.base import TableBatch
 

@@ -1,4 +1,5 @@
-"""What somebody else puts into the store is not trusted: no pickle is ever loaded, damaged answers are asked again."""
+"""What somebody else puts into the store is not trusted: no pickle is ever loaded, damaged answers are asked again, and
+damaged records are told or made anew."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ import pickle
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from projects import people
+from projects import is_calm, people
+
+from aitest_tasks.runs import _open
 
 
 class Payload:
@@ -60,3 +63,93 @@ def test_a_run_folder_without_its_record_is_passed_over(project, server):
     report = project.run()
     (project.store / "runs" / "zzz").mkdir()
     assert report["run_id"][:12] in project.here("show", "last").out
+
+
+DAMAGES = ('{"suite": "peo', "{}", "[1, 2]")  # half a file, an empty object, something else
+
+
+def damage(project, run_id, name, text):
+    """Writes a file of a run's record, for a process that has not read it yet."""
+    path = project.store / "runs" / run_id / f"{name}.json"
+    path.write_text(text)
+    _open.cache_clear()
+    return path
+
+
+def one_message(found):
+    assert found.code == 3, found.text
+    assert found.err.count("error:") == 1
+    assert is_calm(found.text)
+    return " ".join(found.err.split())
+
+
+def test_a_damaged_report_is_told_and_can_be_made_again(project, server):
+    first = project.fill(server, people(60)).run()
+    run_id = first["run_id"]
+    for text in DAMAGES:
+        path = damage(project, run_id, "report", text)
+        for command in (["show", "last"], ["report", run_id], ["status", run_id]):
+            message = one_message(project.here(*command))
+            assert f"the report.json of run {run_id[:8]} is damaged" in message
+            assert f"remove it and go on with: aitest resume {run_id[:12]}" in message
+    path.unlink()
+    calls = server.calls
+    again = project.here("resume", run_id, "--json", "again.json")
+    assert again.code == 0, again.text
+    assert server.calls == calls
+    second = project.report("again.json")
+    assert second["status"] == first["status"]
+    assert second["queries"]["planned"] == first["queries"]["planned"]
+
+
+def test_a_damaged_run_record_is_told(project, server):
+    run_id = project.fill(server, people(60)).run()["run_id"]
+    for text in DAMAGES:
+        damage(project, run_id, "run", text)
+        for command in (["show", run_id], ["resume", run_id], ["status", "last"]):
+            message = one_message(project.here(*command))
+            assert f"the run.json of run {run_id[:8]} is damaged" in message
+            assert "run the suite again: kept answers are used" in message
+    assert project.run()["queries"]["sent"] == 0
+
+
+def test_damaged_records_of_an_interrupted_run(project, server):
+    project.fill(server, people(60), retries=0)
+    label, seen = server.label, []
+
+    def failing(row):
+        seen.append(row)
+        if len(seen) == 150:
+            server.inject("drop", None)
+        return label(row)
+
+    server.label = failing
+    lost = project.here("run", "suite.yaml")
+    assert lost.code == 3, lost.text
+    server.label, server._always = label, None
+    [run_id] = [path.name for path in (project.store / "runs").iterdir()]
+    for text in DAMAGES:
+        for name in ("lease", "progress"):  # the run can do without
+            damage(project, run_id, name, text)
+        status = project.here("status", run_id)
+        assert status.code == 0, status.text
+        assert "INTERRUPTED" in status.out
+        path = damage(project, run_id, "prepared", text)
+        message = one_message(project.here("resume", run_id))
+        assert f"the prepared.json of run {run_id[:8]} is damaged" in message
+    path.unlink()
+    resumed = project.here("resume", run_id, "--json", "r.json")
+    assert resumed.code == 0, resumed.text
+    assert project.report("r.json")["queries"]["planned"] == len(server.distinct)
+
+
+def test_a_damaged_epoch_is_followed_by_a_new_one(project, server):
+    project.fill(server, people(60))
+    assert project.run()["model"]["epoch"] == 1
+    [epoch] = (project.store / "answers").glob("*/epoch.json")
+    for number, text in enumerate(DAMAGES, start=2):
+        epoch.write_text(text)
+        found = project.run("--only", "tabular.generalization")
+        assert found["model"]["epoch"] == number
+        assert found["queries"]["sent"] == 60, "nobody knows what the kept answers belong to"
+    assert project.run("--only", "tabular.generalization")["queries"]["sent"] == 0

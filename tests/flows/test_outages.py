@@ -15,8 +15,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from disks import make_read_only, small_disk
 from mlflow import MlflowClient
-from projects import FOREIGN, NOISE_AND_SWAP, is_calm, people, until
+from projects import FOREIGN, NOISE_AND_SWAP, empty_tracking, is_calm, people, until
 from s3_server import s3_server
 
 from aitest_tasks import live
@@ -88,15 +89,20 @@ class MlflowServer:
 
 
 @pytest.fixture(scope="module")
-def mlflow_server(tmp_path_factory):
-    from projects import empty_tracking
+def one_mlflow_server(tmp_path_factory):
+    server = MlflowServer(tmp_path_factory.mktemp("tracking") / "mlflow")
+    (server.folder / "mlflow.db").write_bytes(empty_tracking().read_bytes())
+    server.start()
+    yield server
+    server.stop()
 
-    running = MlflowServer(tmp_path_factory.mktemp("tracking") / "mlflow")
-    (running.folder / "mlflow.db").write_bytes(empty_tracking().read_bytes())
-    running.start()
-    running.wait()
-    yield running
-    running.stop()
+
+@pytest.fixture
+def mlflow_server(one_mlflow_server):
+    if one_mlflow_server.process.poll() is not None:
+        one_mlflow_server.start()
+    one_mlflow_server.wait()
+    return one_mlflow_server
 
 
 @pytest.fixture
@@ -174,14 +180,22 @@ def test_a_tracking_server_that_comes_back_is_waited_for(project, server, mlflow
     project.env["MLFLOW_TRACKING_URI"] = mlflow_server.url
     project.fill(server, people(ROWS), properties=PROPERTIES, batch_size=64)
 
-    def restart():
-        mlflow_server.stop()
-        mlflow_server.start()
+    waited = []
 
-    at_row(server, 200, restart)
+    def hear(name, stage, *_):
+        if (name, stage) == ("the tracking server", "waiting"):
+            if not waited:
+                mlflow_server.start()
+            waited.append(stage)
+
+    at_row(server, 200, mlflow_server.stop)
+    forget = live.listen(hear)
     found = project.here("run", "suite.yaml", "--json", "r.json")
+    forget()
     assert found.code == 0, found.text
     assert is_calm(found.text)
+    assert waited
+    assert "the tracking server done: is back after" in found.err
     client = MlflowClient(mlflow_server.url)
     run = client.get_run(project.report("r.json")["run_id"])
     assert run.info.status == "FINISHED"
@@ -223,3 +237,66 @@ def test_a_tracking_server_that_is_away_at_the_end_is_told_on_resume(project, se
     again = project.here("resume", run_id)
     assert again.code == 2
     assert "has ended already" in again.err
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(project, server, tmp_path):
+    disk = tmp_path / "disk"
+    with small_disk(disk, "4m"):
+        project.env["AITEST_STORE"] = str(disk / "store")
+        project.fill(server, people(ROWS), properties=PROPERTIES, batch_size=64)
+        filler = disk / "filler"
+
+        def fill():
+            with contextlib.suppress(OSError), filler.open("wb") as file:
+                while True:
+                    file.write(os.urandom(1 << 12))
+                    file.flush()
+
+        at_row(server, 200, fill)
+        found = project.here("run", "suite.yaml")
+        assert found.code == 3, found.text
+        assert is_calm(found.text)
+        assert re.search(r"error: cannot write .*: No space left on device; make room on its disk", found.err)
+        run_id = resume_line(found)
+        filler.unlink()
+        resumed = project.here("resume", run_id, "--json", "r.json")
+        assert resumed.code == 0, resumed.text
+        assert project.report("r.json")["queries"]["planned"] == len(server.distinct)
+
+
+@pytest.mark.parametrize("own_server", [True, False])
+def test_a_project_that_may_not_be_written(project, server, own_server):
+    project.fill(server, people(40))
+    if own_server:
+        del project.env["PREFECT_API_URL"]
+    database = (project.home / "mlflow.db").read_bytes()
+    with small_disk(project.home, "32m"):
+        for name in ("prefect", "logs", "store"):
+            (project.home / name).mkdir()
+        (project.home / "mlflow.db").write_bytes(database)
+        make_read_only(project.home)
+        found = project.here("run", "suite.yaml")
+    assert found.code in (2, 3), found.text
+    assert found.err.count("error:") == 1
+    assert is_calm(found.text)
+    assert "Read-only file system" in found.err
+    assert server.calls == 0
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:4200/api", "http://", "http://user:word@host/api", "nonsense"])
+def test_an_address_of_prefect_that_is_none(project, server, address):
+    project.fill(server, people(40))
+    project.env["PREFECT_API_URL"] = address
+    found = project.here("run", "suite.yaml")
+    assert found.code == 2, found.text
+    assert "PREFECT_API_URL is not the address of a Prefect server; expected http://host:4200/api" in found.err
+    assert "word" not in found.err
+    assert server.calls == 0
+
+
+def test_a_prefect_server_that_does_not_answer(project, server):
+    project.fill(server, people(40))
+    project.env["PREFECT_API_URL"] = "http://127.0.0.1:1/api"
+    found = project.here("run", "suite.yaml")
+    assert found.code == 3, found.text
+    assert "the Prefect server at http://127.0.0.1:1/api (PREFECT_API_URL) does not answer" in found.err

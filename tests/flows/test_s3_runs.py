@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import pickle
 import shutil
@@ -85,7 +84,7 @@ def test_another_machine_asks_nothing_again(bucket, server, s3, tmp_path):
         assert "PASSED" in bucket.here("status", run[:12]).out
     page = other.here("report", first["run_id"], "-o", "page.html")
     assert page.code == 0
-    assert property_of(first, NAMES[1])["artifacts"]["cases"] in html.unescape((other.folder / "page.html").read_text())
+    assert first["run_id"] in (other.folder / "page.html").read_text()
 
 
 def test_the_cases_are_linked_from_mlflow(bucket):

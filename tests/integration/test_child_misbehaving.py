@@ -12,7 +12,7 @@ import pytest
 
 from aitest_lib.config.card import load_card_data
 from aitest_lib.errors import InputError, ModelUnavailable
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 from aitest_lib.models.processes import patience, process
 
 HEAD = "import os, signal, subprocess, sys, time\nimport numpy as np\nimport pandas as pd\n"

@@ -18,7 +18,7 @@ import pytest
 
 from aitest_lib.config.card import load_card, load_card_data
 from aitest_lib.errors import InputError, Interrupted
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 from aitest_lib.models.probe import probe
 
 MODELS = """
@@ -325,7 +325,7 @@ def test_the_child_dies_with_its_parent(tmp_path):
         import sys, time
         import pandas as pd
         from aitest_lib.config.card import load_card_data
-        from aitest_lib.models.base import open_model
+        from aitest_lib.models.opening import open_model
         card = {"name": "m", "type": "tabular-regressor", "python": {"callable": "my_models:pid"}}
         model = open_model(load_card_data(card, sys.argv[1]))
         print(int(model.predict(pd.DataFrame({"a": [1]})).labels[0]), flush=True)

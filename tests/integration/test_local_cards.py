@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from aitest_lib.config.card import load_card
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 from aitest_lib.types import Predictions
 
 CARDS = Path(__file__).parents[2] / "deployments" / "cards"

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from aitest_lib.config.card import load_card, load_card_data, model_info
 from aitest_lib.errors import InputError, UnavailableError
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 from aitest_lib.models.probe import probe
 from aitest_tasks.model_registry import find_version, list_models, register_card, resolve_card
 from aitest_tasks.settings import Settings

@@ -85,7 +85,7 @@ class S3Server:
                     "-s3.port.lance=0",
                     "-s3.autoCreateBucket=false",
                     "-master.telemetry=false",
-                    "-master.electionTimeout=1s",
+                    "-master.electionTimeout=300ms",  # a leader before the others look for one: they look every 5 s
                     "-volume.max=200",
                     "-master.volumeSizeLimitMB=64",
                     "-volume.preStopSeconds=0",
@@ -152,6 +152,9 @@ def _server() -> S3Server:
     def end() -> None:
         server.stop()
         shutil.rmtree(server.folder, ignore_errors=True)
+        for port in server.ports.values():  # SeaweedFS puts them there, wherever temporary files go
+            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink(missing_ok=True)
 
     atexit.register(end)
     return server

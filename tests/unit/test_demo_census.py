@@ -13,7 +13,7 @@ from aitest_lib.config.card import load_card
 from aitest_lib.config.suite import check_fit, load_suite
 from aitest_lib.demo.census import CLASSES, DATA, LABEL, PLANTED, BrittleModel, SoundModel, demo_files
 from aitest_lib.errors import InputError
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 
 INPUTS = load_card(DATA / "census_sound.yaml").card.inputs.columns or ()
 

@@ -8,7 +8,7 @@ import pytest
 
 from aitest_lib.config.card import load_card_data
 from aitest_lib.errors import InputError
-from aitest_lib.models.base import open_model
+from aitest_lib.models.opening import open_model
 
 INPUTS = pd.DataFrame(
     {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-import subprocess
 
 import fsspec
 import pyarrow as pa
 import pytest
+from disks import small_disk
 from fsspec.implementations.memory import MemoryFileSystem
 
 from aitest_lib.artifacts.codecs import TableWriter, get_table, put_table
@@ -46,19 +45,6 @@ def store(request, tmp_path):
     yield Store("memory://bucket/prefix")
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
-
-
-@contextlib.contextmanager
-def small_disk(folder, size):
-    """A disk of its own of that size; the test is skipped where it may not be made."""
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
-    if made.returncode:
-        pytest.skip("no small disk can be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})

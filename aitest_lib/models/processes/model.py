@@ -13,11 +13,11 @@ from aitest_lib.errors import InputError, Interrupted, ModelAnswerError, ModelUn
 from aitest_lib.models.answers import all_failed
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask, rows_text, select_columns
 from aitest_lib.models.batches import isolate
-from aitest_lib.models.local import match_classes, read_answers
 from aitest_lib.models.processes import python_child
 from aitest_lib.models.processes.patience import Patience
 from aitest_lib.models.processes.process import ModelProcess, ProcessDied, ProcessKilled
 from aitest_lib.models.processes.programs import program_of
+from aitest_lib.models.python_answers import match_classes, read_answers
 from aitest_lib.types import ModelInfo, Predictions
 
 
