@@ -43,7 +43,7 @@ DRY = "dry-"  # the record of a dry run, gone when it ends
 # What a file of the record must hold to be one, and what to do where it does not.
 KEYS = {
     "run": {"suite", "base_dir", "card", "card_dir", "model", "test", "options", "fingerprints", "started", "home"},
-    "prepared": {"profile", "shards", "positions", "labels", "epoch", "rows", "seeds", "deterministic"},
+    "prepared": {"profile", "shards", "labels"},
     "report": {"suite", "run_id", "status", "properties"},
     "lease": {"host", "pid", "birth", "until"},
     "progress": {"properties"},

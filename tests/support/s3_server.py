@@ -24,6 +24,8 @@ from projects import FOREIGN, until
 KEY, SECRET = "tester", "tester-secret-7f3a9c"
 READER, READER_SECRET = "reader", "reader-secret-51be20"
 BUCKET = "tests"
+# Runs a program until standard input ends, which it does with the test process, however that ends; then removes the folder.
+ORPHANS = '"$@" & cat >/dev/null; kill -9 $!; wait; rm -rf "$0"'
 PORTS = ("master.port", "volume.port", "filer.port", "s3.port")
 
 
@@ -73,6 +75,7 @@ class S3Server:
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *("sh", "-c", ORPHANS, str(self.folder)),
                     str(weed()),
                     "server",
                     f"-dir={self.folder / 'data'}",
@@ -95,7 +98,7 @@ class S3Server:
                 ],
                 env={name: value for name, value in os.environ.items() if not name.startswith((*FOREIGN, "AWS_", "WEED_"))},
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -108,7 +111,7 @@ class S3Server:
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            self.process.communicate()
             self.process = None
 
     def restart(self) -> None:
