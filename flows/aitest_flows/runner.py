@@ -229,7 +229,6 @@ def execute(settings: Settings, run: Run) -> RunReport:
     from prefect.settings import (
         PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-        PREFECT_LOCAL_STORAGE_PATH,
         temporary_settings,
     )
     from prefect.task_runners import ThreadPoolTaskRunner
@@ -247,13 +246,10 @@ def execute(settings: Settings, run: Run) -> RunReport:
     with live.running(), Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
         # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.
         changed: dict[Any, Any] = {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
-        if run.store.local:  # Prefect's own results: JSON, beside the artifacts they refer to
-            changed[PREFECT_LOCAL_STORAGE_PATH] = Path(run.store.root, "results")
         try:
             with temporary_settings(changed):
                 runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
-                kept: dict[str, Any] = {} if run.store.local else {"result_storage": saved_results(run.store)}
-                result = suite.with_options(task_runner=runner, **kept)(run.uri)
+                result = suite.with_options(task_runner=runner, result_storage=saved_results(run.store))(run.uri)
         except AitestError:
             mark_interrupted(settings, run)
             raise

@@ -1,4 +1,4 @@
-"""Where Prefect keeps the results of cached tasks when the store is remote: in the store itself, under `results/`."""
+"""Where Prefect keeps the results of cached tasks: in the store itself, under `results/`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from aitest_tasks.caching import is_ours
 class StoreResults(WritableFileSystem):
     """Results beside the artifacts they refer to, in the store at `url`.
 
-    Reads and writes go through our store: it waits for a server that is away for a while, and takes its credentials from
-    the environment, so that none are in Prefect's database. What somebody else has put there is not handed to Prefect.
+    Reads and writes go through our store: it writes whole files, waits for a server that is away for a while, and takes its
+    credentials from the environment, so that none are in Prefect's database. What somebody else has put there is not handed
+    to Prefect, which would unpickle it.
     """
 
     _block_type_name = "aitest store"

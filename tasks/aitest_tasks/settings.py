@@ -102,5 +102,4 @@ def open_settings() -> Settings:
     os.environ.setdefault("PREFECT_HOME", str(settings.prefect_home))
     os.environ.setdefault("PREFECT_PROFILES_PATH", str(settings.prefect_home / "profiles.toml"))
     os.environ.setdefault("PREFECT_LOGGING_SETTINGS_PATH", str(files("aitest_tasks") / "logging.yaml"))
-    os.environ.setdefault("PREFECT_LOCAL_STORAGE_PATH", str(settings.home / "store" / "results"))
     return settings
