@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -92,6 +93,9 @@ class RemoteFiles:
         except FileNotFoundError:
             return
 
+    def remove_empty(self, folder: str) -> None:
+        """Removes an empty folder, where folders are things of their own."""
+
     def scratch_folder(self) -> Path:
         """Where a large file is put together before `upload`."""
         return Path(tempfile.gettempdir())
@@ -135,6 +139,10 @@ class LocalFiles(RemoteFiles):
         target = Path(self.root, path)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, target)
+
+    def remove_empty(self, folder: str) -> None:
+        with suppress(OSError):
+            Path(self.root, folder).rmdir()
 
     def scratch_folder(self) -> Path:
         return Path(self.root, "scratch")  # on the same disk, so that `upload` only renames

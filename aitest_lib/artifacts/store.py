@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -93,6 +94,12 @@ class Store:
     def remove(self, path: str) -> None:
         """Removes a record or object; fine if it is gone already."""
         self._guard("remove", path, lambda: self._files.remove(path))
+
+    def remove_folder(self, prefix: str) -> None:
+        """Removes everything under a folder of the store."""
+        for path in self.files(prefix):
+            self.remove(path)
+        self._guard("remove", prefix, lambda: self._files.remove_empty(prefix))
 
     # -- content-addressed objects ---------------------------------------------------------------------------------
 
@@ -191,6 +198,9 @@ def open_files(url: str) -> RemoteFiles:
     scheme, found, rest = url.partition("://")
     if found and "@" in rest.partition("/")[0]:
         raise InputError(f"a store's URL ({scheme}://…) must not hold credentials; put them into the environment (AWS_…)")
+    if not found and re.match(r"[a-z][a-z0-9+.-]+:/", url):
+        kind, _, rest = url.partition(":")
+        raise InputError(f"store {url}: got {kind}: and a path, expected a URL; did you mean {kind}://{rest.lstrip('/')}?")
     if scheme in ("http", "https") or (found and not rest.strip("/")) or (scheme == "file" and found and rest[:1] != "/"):
         raise InputError(f"store {url}: got no place to write to, expected a folder, file:///folder or s3://bucket/prefix")
     try:

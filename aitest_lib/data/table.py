@@ -130,7 +130,7 @@ class TableSource:
         try:
             return fsspec.open(self.url, "rb").open()
         except FileNotFoundError as error:
-            raise InputError(f"data {self.url}: there is no such file; paths are relative to the suite file") from error
+            raise InputError(f"data {self.url}: there is no such file; in a suite, paths are relative to it") from error
         except (PermissionError, IsADirectoryError) as error:
             raise InputError(f"data {self.url}: {error.strerror or error}; expected a readable table file") from error
         except (ImportError, ValueError) as error:  # a protocol that fsspec does not know, or lacks the package for

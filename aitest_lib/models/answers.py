@@ -132,10 +132,12 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ModelAnswerError("got a whole number beyond 64 bits as label, expected a class")
     if known is not None and (type(value), value) not in known:
+        yes_no = isinstance(value, str) and all(isinstance(one, bool) for one in classes or ())
         twin = next((one for one in classes or () if _same_text(one, value)), None)
         raise ModelAnswerError(
             f"got the label {_show(value)}, expected one of {_list(classes or ())}"
             + ("" if twin is None else f"; it differs from {_show(twin)} by type only: write the card's classes as answered")
+            + ("; YAML reads yes, no, on and off as truth values: put such classes in quotes" if yes_no else "")
         )
     return value
 

@@ -34,6 +34,9 @@ class Model(Protocol):
     info: ModelInfo
     usage: Usage
 
+    def start(self) -> None:
+        """Starts what must run before the first answer; `predict` does so by itself where it was not asked to."""
+
     def predict(self, inputs: pd.DataFrame) -> Predictions:
         """The answers to a frame of n rows."""
 

@@ -32,6 +32,9 @@ class LocalModel:
         self._stop = StopSwitch()
         self._turn = Lock()  # an unknown object may not be thread-safe
 
+    def start(self) -> None:
+        """Nothing to start."""
+
     def predict(self, inputs: pd.DataFrame) -> Predictions:
         """The answers to n rows; the object gets a copy of them."""
         hide = private_mask(inputs, self._private)

@@ -39,6 +39,9 @@ class PredictionsModel:
         self._answers = answers
         self._by_content: dict[Hashable, dict[tuple[Any, ...], int]] = {}
 
+    def start(self) -> None:
+        """Nothing to start."""
+
     def predict(self, inputs: pd.DataFrame) -> Predictions:
         """The stored answers to n rows; a row that is not in the file is an error of that row."""
         inputs = select_columns(inputs, self._card)

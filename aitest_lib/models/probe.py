@@ -53,6 +53,7 @@ def probe(model: Model, sample: pd.DataFrame, repeat_rows: int = 20, private: Se
     if not len(sample):
         raise InputError("got a sample without rows, expected at least one row to probe the model with")
     rows = sample.iloc[:repeat_rows]
+    model.start()  # not part of what a row takes
     alone, seconds_per_call, problems = _asked(model, rows.iloc[:1], private)
     first, _, in_batch = _asked(model, rows, private)
     second, seconds, _ = _asked(model, rows, private)

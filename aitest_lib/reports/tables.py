@@ -20,7 +20,7 @@ _SKIPS = {
     "no_op": "no-op, nothing changed",
     "misclassified_seed": "misclassified seed",
     "invalid": "invalid input",
-    "not_applicable": "not applicable",
+    "not_applicable": "no column that the change may touch",
     "budget": "beyond the budget",
 }
 

@@ -72,11 +72,15 @@ def _mismatch(what: str, known: Sequence[Scalar], strange: Sequence[Scalar]) -> 
         shown = ", ".join(f"{value!r}" for value in sorted(values, key=str)[:6])
         return shown + (", …" if len(values) > 6 else "")
 
+    if all(isinstance(value, bool) for value in known) and not any(isinstance(value, bool) for value in strange):
+        spoken = "; YAML reads yes, no, on and off as truth values: put such classes in quotes"
+    else:
+        spoken = ""
     loose = {str(value).strip().rstrip(".").lower() for value in known}
     hint = "name the right label column, or set `classes` in the card"
     if any(str(value).strip().rstrip(".").lower() in loose for value in strange):
         hint = "they differ in type, case or spaces only: make them equal in the data, the card or the model's answer"
-    return f"got labels {listed(strange)} in the data, but {what} {listed(known)}; {hint}"
+    return f"got labels {listed(strange)} in the data, but {what} {listed(known)}; {hint}{spoken}"
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,8 @@ def open_run_page(run_id: RunId = "last", browser: Annotated[bool, typer.Option(
 
 @app.command()
 def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
-    """Check a card, probe its model and record it as a new version in MLflow's registry."""
+    """Check a card, probe its model and record it as a new version in MLflow's registry; the card of a model that is
+    registered there already is attached to it."""
     from aitest_flows.probing import register_card_file
 
     found = register_card_file(settings_for_command(), card, data)
@@ -226,7 +227,7 @@ def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFi
 @app.command()
 def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
     """Ask the model behind a card a few inputs and say how it answers."""
-    from aitest_flows.probing import probe_card
+    from aitest_flows.probing import no_scores, probe_card
     from aitest_flows.render import print_table
 
     settings_for_command()
@@ -236,7 +237,7 @@ def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile 
     rows = [
         ("answers", f"{found.rows} rows, {', '.join(found.label_kinds) or 'none'}"),
         ("classes", ", ".join(str(value) for value in found.classes) or None),
-        ("scores", "yes" if found.scores else "no (a classifier's need `classes` in the card)"),
+        ("scores", "yes" if found.scores else no_scores(card)),
         ("deterministic", "yes" if found.deterministic else f"no, {found.self_flip_rate or 0:.1%} of the labels change"),
         ("one row takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
         ("a row in a batch takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),

@@ -54,7 +54,7 @@ def execute(settings: Settings, run: Run) -> RunReport:
     from aitest_tasks import live
 
     try:
-        with ProgressView(err) as view, ends_at_once(settings, run, err):
+        with ProgressView(err) as view, ends_at_once(settings, run, err, view.stop):
             forget = live.listen(view.update)
             try:
                 found = beside_main_thread(lambda: runner.execute(settings, run))

@@ -24,23 +24,23 @@ from aitest_tasks.settings import Settings
 
 T = TypeVar("T")
 PATIENCE_S = 2.0
+HIDING_S = 0.5
 EXIT_STATUS = 130
 
 
 @contextmanager
-def ends_at_once(settings: Settings, run: Run, console: Console) -> Iterator[None]:
-    """While active, SIGINT and SIGTERM end the process cleanly and soon."""
+def ends_at_once(settings: Settings, run: Run, console: Console, hide: Callable[[], None]) -> Iterator[None]:
+    """While active, SIGINT and SIGTERM end the process cleanly and soon. `hide` ends what else is drawn on the console."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _briefly(hide, HIDING_S)  # it may wait for a thread that draws
         console.show_cursor(True)
         console.print(f"\nstopped; what was answered is kept. Go on with: aitest resume {run.run_id[:12]}", highlight=False)
-        worker = threading.Thread(target=_leave, args=(settings, run), daemon=True)
-        worker.start()
-        worker.join(PATIENCE_S)
+        _briefly(lambda: _leave(settings, run), PATIENCE_S)
         os._exit(EXIT_STATUS)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -68,6 +68,13 @@ def mark_interrupted(settings: Settings, run: Run) -> None:
         tracking = Tracking(settings)
         tracking.log(run.run_id, metrics={}, tags={"aitest.status": "interrupted"})
         tracking.end(run.run_id, "KILLED")
+
+
+def _briefly(action: Callable[[], None], seconds: float) -> None:
+    """Runs an action beside this thread, and waits for it no longer than that."""
+    worker = threading.Thread(target=action, daemon=True)
+    worker.start()
+    worker.join(seconds)
 
 
 def _leave(settings: Settings, run: Run) -> None:

@@ -33,8 +33,7 @@ def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
     try:
         return _plan(open_run(run.uri))
     finally:
-        for path in settings.store.files(f"runs/{run_id}"):
-            settings.store.remove(path)
+        settings.store.remove_folder(f"runs/{run_id}")
 
 
 def _plan(run: Run) -> dict[str, Any]:

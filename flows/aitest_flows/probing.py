@@ -51,11 +51,23 @@ def register_card_file(settings: Settings, card: Path, data: str | Path | None) 
     return register_card(Tracking(settings), loaded)
 
 
+def no_scores(card: Path) -> str:
+    """Why a model gives no scores, as far as its card knows."""
+    loaded = load_card(card).card
+    if not loaded.type.endswith("-classifier"):
+        return "no"
+    if loaded.endpoint is not None:
+        return "no" if loaded.endpoint.response.scores else "no (`response.scores` in the card says where they stand)"
+    return "no" if loaded.classes else "no (they need `classes` in the card)"
+
+
 def _sample(loaded: LoadedCard, source: TableSource) -> pd.DataFrame:
     columns = loaded.card.inputs.columns
     names = source.schema.names
     if columns is None:
-        raise InputError("the card does not say which columns the model expects; list them as inputs.columns to probe it")
+        raise InputError(
+            f"the card {loaded.card.name} does not say which columns the model expects; list them as inputs.columns to probe it"
+        )
     for name in columns:
         if name not in names:
             raise InputError(f"the card's inputs.columns: {unknown('column', name, names)} (of {source.url})")

@@ -191,6 +191,10 @@ class ProgressView:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """The bars stay as they are."""
         self._progress.stop()
 
     def update(self, property_name: str, stage: str, done: int, total: int, note: str = "") -> None:
@@ -207,7 +211,9 @@ class ProgressView:
         task, current = self._tasks.get(name, (None, ""))
         fields: dict[str, Any] = {"name": _line(name, 40), "stage": stage, "note": _line(note, 30)}
         if stage == "done" and task is not None:  # the bar keeps the counts of its last stage
-            self._progress.update(task, **fields)
+            [shown] = [one for one in self._progress.tasks if one.id == task]
+            whole = max(shown.total or 0, 1)
+            self._progress.update(task, total=whole, completed=whole, **fields)
             return
         if task is None:
             task = self._progress.add_task(name, total=total, completed=done, **fields)
@@ -222,14 +228,18 @@ class ProgressView:
         if stage == "done":
             self._console.print(Text(f"{clock} {_line(name)} done{f': {_line(note, 80)}' if note else ''}"), soft_wrap=True)
             return
-        tenth = 10 if total <= 0 else 10 * done // total
+        if total <= 0:
+            return
+        tenth = 10 * done // total
         waited = time.monotonic() - self._printed
         if tenth <= self._tenths.get((name, stage), 0) or waited < self._every_s:
             return
         self._tenths[name, stage] = tenth
         self._printed = time.monotonic()
         more = f" ({_line(note, 80)})" if note else ""
-        self._console.print(Text(f"{clock} {_line(name)} {stage}: {done:,} of {total:,}, {10 * tenth} %{more}"), soft_wrap=True)
+        self._console.print(
+            Text(f"{clock} {_line(name)} {stage}: {done:,} of {total:,}, {100 * done // total} %{more}"), soft_wrap=True
+        )
 
 
 class _Rate(ProgressColumn):
@@ -313,7 +323,7 @@ def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
     numeric = {"n", "cases", "passed", "failed", "skipped", "errors", "queries"}
     for name in columns:
-        whole = name in ("verdict", "state", "figure", "bounds") or name in numeric
+        whole = name in ("type", "verdict", "state", "figure", "bounds") or name in numeric
         table.add_column(Text(name), no_wrap=whole, overflow="fold", justify="right" if name in numeric else "left")
     return table
 

@@ -192,7 +192,8 @@ def _find(tracking: Tracking, name: str, version: str) -> Any:
         raise InputError(f"{unknown(f'alias of the model {name}', version[1:], aliases)}; set it in MLflow")
     numbers = sorted(int(one.version) for one in client.search_model_versions(f"name='{name}'"))
     have = f"it has {', '.join(map(str, numbers))}" if numbers else "it has none yet"
-    raise InputError(f"the model {name} has no version {version!r}; {have}; see `aitest models`")
+    alias = f"; did you mean '@{version}'?" if version in client.get_registered_model(name).aliases else ""
+    raise InputError(f"the model {name} has no version {version!r}; {have}; see `aitest models`{alias}")
 
 
 def _description(tracking: Tracking, uri: str) -> bytes:

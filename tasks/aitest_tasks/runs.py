@@ -196,9 +196,10 @@ def find_run(store: Store, given: str) -> Run:
     matching = [one for one in ids if one.startswith(given)]
     if len(matching) != 1:
         what = "no run" if not matching else f"{len(matching)} runs"
-        shown = f"; the latest are {', '.join(one[:8] for one in ids[-5:])}" if ids and not matching else ""
+        verb = "start" if matching else "starts"
+        shown = f"; the latest: {', '.join(one[:8] for one in ids[-5:])}" if ids and not matching else ""
         raise InputError(
-            f"got RUN {given!r}, but {what} in {store.url} start with it{shown}; give a longer part of the id, or `last`"
+            f"got RUN {given!r}, but {what} in {store.url} {verb} with it{shown}; give a longer part of the id, or `last`"
         )
     return open_run(store.url_of(f"runs/{matching[0]}"))
 

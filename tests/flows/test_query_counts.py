@@ -124,5 +124,6 @@ def test_dry_run_plans_what_the_run_sends_and_asks_nothing(project, server):
     planned = project.here("run", "suite.yaml", "--dry-run")
     assert planned.code == 0
     assert server.calls == 0
+    assert not list((project.store / "runs").iterdir())
     report = project.run()
     assert f"{report['queries']['planned']}" in planned.out.replace(",", "")

@@ -177,6 +177,16 @@ def test_progress_on_a_terminal_is_a_bar_per_property() -> None:
     assert "score" in last + text(out)
 
 
+def test_a_finished_property_has_a_full_bar() -> None:
+    out = console(terminal=True)
+    with ProgressView(out) as view:
+        view.update("tabular.robustness", "score", 0, 2)
+        view.update("tabular.robustness", "done", 1, 1, "failed")
+        view.stop()
+    assert "2/2" in text(out)
+    assert "0/2" not in text(out).split("\r")[-1]
+
+
 def test_quiet_progress_says_nothing() -> None:
     out = console()
     with ProgressView(out, quiet=True) as view:

@@ -227,6 +227,7 @@ class TestWrongUrls:
             ("file://folder/x", r"store file://folder/x: got no place to write to, expected a folder, file:///folder"),
             ("file:///", r"got no place to write to"),
             ("s3://", r"got no place to write to, expected .* s3://bucket/prefix"),
+            ("s3:/bucket/x", r"store s3:/bucket/x: got s3: and a path, expected a URL; did you mean s3://bucket/x\?"),
             ("s3:///x", r"got no bucket, expected s3://bucket/prefix"),
             ("s3://a b/x", r"got the bucket 'a b', expected s3://bucket/prefix"),
             ("s3://bucket/x?y", r"got a prefix with \? or #"),

@@ -240,7 +240,7 @@ class TestProblems:
     @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
     def test_no_file(self, tmp_path, ending):
         text = problem(TableSource(str(tmp_path / f"none.{ending}")))
-        assert text == f"data {tmp_path}/none.{ending}: there is no such file; paths are relative to the suite file"
+        assert text == f"data {tmp_path}/none.{ending}: there is no such file; in a suite, paths are relative to it"
 
     @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
     def test_a_folder(self, tmp_path, ending):

@@ -40,6 +40,9 @@ class EndpointModel:
         self._usable = False
         self._refused = 0
 
+    def start(self) -> None:
+        """Nothing to start."""
+
     def predict(self, inputs: Batch) -> Predictions:
         """The answers to n inputs, `batch_size` of them a call.
 

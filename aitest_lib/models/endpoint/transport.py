@@ -63,6 +63,7 @@ class Transport:
         self._tokens = Tokens(self._token, stop)
         self._client: HttpClient | None = None
         self._lost_in_a_row = 0
+        self._has_answered = False
         self._broken: str | None = None
         self._lock = Lock()
 
@@ -214,6 +215,7 @@ class Transport:
     def _judge(self, call: Call, answer: Answer) -> None:
         with self._lock:
             self._lost_in_a_row = 0
+            self._has_answered |= bool(call.rows)
         if call.rows and answer.status in REFUSED:
             raise self.refused(
                 f"the model at {call.shown_url} refuses calls: {call.method} got {_came(answer)}; {REFUSED[answer.status]}"
@@ -232,10 +234,10 @@ class Transport:
             self._lost_in_a_row += 1
             lost = self._lost_in_a_row
         if lost >= OPEN_AFTER:
-            return self.refused(
-                f"the model gives no answers: {lost} calls in a row failed, the last: {message}; "
-                "check its health, or lower `concurrency` and `rate_per_s`, or raise `timeout_s` and `retries`"
-            )
+            mend = "check its health, or lower `concurrency` and `rate_per_s`, or raise `timeout_s` and `retries`"
+            if not self._has_answered:
+                mend = "it has not answered once: its log may say what it cannot take in `endpoint.request`, or " + mend
+            return self.refused(f"the model gives no answers: {lost} calls in a row failed, the last: {message}; {mend}")
         return CallLostError(message)
 
 

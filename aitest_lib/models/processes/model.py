@@ -38,6 +38,11 @@ class ChildModel:
         self._was_started = False
         self._try_again = True
 
+    def start(self) -> None:
+        """Starts the process and loads the model."""
+        with self._stop.holding(self._turn):
+            self._started()
+
     def predict(self, inputs: pd.DataFrame) -> Predictions:
         """The answers to n rows, all of them in one call."""
         inputs = select_columns(inputs, self._loaded.card)
