@@ -120,6 +120,16 @@ class FailingCase(_Record):
     changed: list[str]
 
 
+class UnansweredCase(_Record):
+    """One case to which the model gave no usable answer, and why; cells as text, private columns absent."""
+
+    case_id: str
+    transform: str | None
+    strength: float | None
+    reason: str
+    case: dict[str, str]
+
+
 class PropertyReport(_Record):
     """What one property found."""
 
@@ -137,6 +147,7 @@ class PropertyReport(_Record):
     confusion: Confusion | None = None
     flips: list[FeatureFlip] = Field(default_factory=list)
     errors: dict[str, int] = Field(default_factory=dict)  # reason -> cases
+    unanswered: list[UnansweredCase] = Field(default_factory=list)  # the first ones
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
     tolerance: float | None = None  # regressors: how far an answer may move and still be the same
     seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right

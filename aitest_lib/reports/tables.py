@@ -228,6 +228,9 @@ def _md_property(prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
         shown = failing[:MAX_MARKDOWN_CASES]
         lines += [f"### Failing cases: {len(shown)} of {max(prop.cases.failed, len(failing)):,}", ""]
         lines += [f"- {_md(case.explanation)} ({_md(case.case_id)})" for case in shown]
+    if prop.unanswered:
+        lines += ["", f"### Without a usable answer: {len(prop.unanswered)} of {prop.cases.error:,}", ""]
+        lines += [f"- {_md(case.reason)} ({_md(case.case_id)})" for case in prop.unanswered]
     return lines
 
 

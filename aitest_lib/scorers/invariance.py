@@ -72,7 +72,7 @@ class InvarianceScorer(Component):
     """Outcomes of cases, and the figures of robustness."""
 
     name: ClassVar[str] = "invariance"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     sequential: bool = False
 
     def outcomes(
@@ -97,7 +97,7 @@ class InvarianceScorer(Component):
         put(~right_seed, SKIPPED, MISCLASSIFIED)
         put(~on_case.known, ERROR, on_case.error)
         put(on_case.unpaid, SKIPPED, BUDGET)
-        put(~on_seed.known, ERROR, on_seed.error)
+        put(~on_seed.known, ERROR, [why and f"on the untouched seed: {why}" for why in on_seed.error])
         put(on_seed.unpaid, SKIPPED, BUDGET)
         not_asked = np.array([text is not None for text in skip], dtype=bool)
         put(not_asked, SKIPPED, skip)

@@ -32,6 +32,7 @@ _STYLES = {
     "skipped": "bright_black",
 }
 _MAX_GATES = 25
+_MAX_UNANSWERED = 5
 _MAX_METRICS = 12
 
 
@@ -68,6 +69,8 @@ def print_report(
         if properties is None or prop.property in properties:
             _print_property(prop, console)
             print_failures((failures or {}).get(prop.property, []), console)
+            if failures:
+                _print_unanswered(prop, console)
     console.print()
     _print_next(report, console)
 
@@ -94,6 +97,19 @@ def print_failures(cases: Iterable[FailingCase], console: Console) -> None:
         rest = [f"{_line(name, 40)}: {_cell(value)}" for name, value in case.case.items() if name not in case.changed]
         if rest:
             console.print(Padding(Text(("same     " if cells else "") + ", ".join(rest), style="dim"), (0, 0, 0, 2)))
+
+
+def _print_unanswered(prop: PropertyReport, console: Console) -> None:
+    """The first cases without a usable answer: why, and what was sent."""
+    for case in prop.unanswered[:_MAX_UNANSWERED]:
+        console.print()
+        console.print(Text(f"no usable answer: {_line(case.reason, 300)}", style="bold"))
+        cells = ", ".join(f"{_line(name, 40)}: {_cell(value)}" for name, value in case.case.items())
+        console.print(Text(f"case {case.case_id}", style="dim"))
+        console.print(Padding(Text(cells, style="dim"), (0, 0, 0, 2)))
+    more = prop.cases.error - min(len(prop.unanswered), _MAX_UNANSWERED)
+    if more:
+        console.print(Text(f"and {count(more, 'more case')} without a usable answer", style="dim"))
 
 
 def print_status(status: Mapping[str, Any], console: Console) -> None:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from aitest_lib.artifacts.codecs import TableWriter
 from aitest_lib.data.schema import Profile
-from aitest_lib.reports.report import CaseCounts, FailingCase
+from aitest_lib.reports.report import CaseCounts, FailingCase, UnansweredCase
 from aitest_lib.reports.slices import SliceColumn
-from aitest_lib.scorers.invariance import FAILED, OUTCOME_NAMES
+from aitest_lib.scorers.invariance import ERROR, FAILED, OUTCOME_NAMES
 
-SHOWN_FAILURES = 200
+SHOWN_FAILURES, SHOWN_UNANSWERED = 200, 20
 SCHEMA_VERSION = "1"
 
 BASE = [
@@ -112,22 +112,26 @@ class CaseLog:
             **{name: getattr(self.counts, name) + int(count) for name, count in zip(OUTCOME_NAMES, ended, strict=True)},
         )
         self.skipped.update(str(reason) for reason in block.reason[block.outcome == 2])
-        self.errors.update(str(reason) for reason in block.reason[block.outcome == 3])
+        self.errors.update(str(reason) for reason in block.reason[block.outcome == ERROR])
 
 
 class FailureSample:
-    """The failing cases that are shown: the first ones of every component, in rank order, 200 in all."""
+    """The failing cases that are shown: the first ones of every component, in rank order, 200 in all; and the first 20 to
+    which the model gave no usable answer."""
 
     def __init__(self, components: int) -> None:
         self._share = max(SHOWN_FAILURES // max(components, 1), 1)
         self._taken: Counter[Any] = Counter()
         self.cases: list[FailingCase] = []
+        self.unanswered: list[UnansweredCase] = []
 
-    def wanted(self, component: int, outcome: NDArray[np.int8]) -> NDArray[np.int64]:
-        """Rows of a block that are to be shown."""
-        rows = np.flatnonzero(outcome == FAILED)[: self._share - self._taken[component]]
-        self._taken[component] += len(rows)
-        return rows
+    def add(self, component: int, block: CaseBlock, rows: Rows) -> None:
+        """Takes what is to be shown of a block."""
+        failed = np.flatnonzero(block.outcome == FAILED)[: self._share - self._taken[component]]
+        self._taken[component] += len(failed)
+        self.cases += failing_rows(block, rows, failed)
+        errors = np.flatnonzero(block.outcome == ERROR)[: SHOWN_UNANSWERED - len(self.unanswered)]
+        self.unanswered += unanswered_rows(block, rows, errors)
 
 
 def text_of(value: Any) -> str:
@@ -159,6 +163,9 @@ class Rows:
     def changed(self, row: int) -> dict[str, Any]:
         return dict(self._params[row]["set"]) if self._params else {}
 
+    def case(self, row: int) -> dict[str, str]:
+        return self.seed(row) | {name: text_of(value) for name, value in self.changed(row).items()}
+
     def changes(self, row: int, profile: Profile) -> list[tuple[str, str, str, float | None]]:
         result = []
         for name, after in self.changed(row).items():
@@ -172,7 +179,6 @@ class Rows:
 def failing_rows(block: CaseBlock, rows: Rows, shown: NDArray[np.int64]) -> list[FailingCase]:
     cases = []
     for row in shown.tolist():
-        seed, changed = rows.seed(row), rows.changed(row)
         score = float(block.score[row])
         cases.append(
             FailingCase(
@@ -184,9 +190,22 @@ def failing_rows(block: CaseBlock, rows: Rows, shown: NDArray[np.int64]) -> list
                 observed=block.observed[row],
                 score=None if np.isnan(score) else score,
                 explanation=block.explanation[row] or "",
-                seed=seed,
-                case=seed | {name: text_of(value) for name, value in changed.items()},
-                changed=list(changed),
+                seed=rows.seed(row),
+                case=rows.case(row),
+                changed=list(rows.changed(row)),
             )
         )
     return cases
+
+
+def unanswered_rows(block: CaseBlock, rows: Rows, shown: NDArray[np.int64]) -> list[UnansweredCase]:
+    return [
+        UnansweredCase(
+            case_id=block.case_id[row],
+            transform=block.transform,
+            strength=block.strength,
+            reason=str(block.reason[row]),
+            case=rows.case(row),
+        )
+        for row in shown.tolist()
+    ]

@@ -22,7 +22,7 @@ from aitest_lib.stats.sequences import rate_sequence
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
-from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, failing_rows, text_of, texts
+from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, text_of, texts
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
@@ -47,7 +47,7 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
         log = CaseLog(writer, config.property, base.columns)
         for number, ref in enumerate(run.seeds):
             block, rows = _group_block(run, config, book, base, ref, outcome, reason)
-            sample.cases += failing_rows(block, rows, sample.wanted(0, block.outcome))
+            sample.add(0, block, rows)
             log.add(block)
             live.progress(config.property, "score", number + 1, len(run.seeds))
     figures, table = _group_figures(

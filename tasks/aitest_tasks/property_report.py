@@ -61,6 +61,7 @@ def finish(
         seed_tolerance=None if base.oracle.classifier or base.labels is None else base.oracle.seed_tolerance,
         flips=flips or [],
         errors=dict(log.errors.most_common(10)),
+        unanswered=sample.unanswered,
         reason=f"{error_rate:.1%} of the cases ended in an error, more than max_error_rate {most:g}"
         if too_many
         else incomplete,

@@ -19,7 +19,7 @@ from aitest_lib.transforms.base import Transform
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, read_baseline
-from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, failing_rows, text_of, texts
+from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, text_of, texts
 from aitest_tasks.components import components
 from aitest_tasks.flips import score_flips
 from aitest_tasks.generation import CASE_ID, DISTANCE, PARAMS, STATUS
@@ -50,8 +50,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
             block, rows = _score_shard(
                 run, book, base, errors, scorer, made[component], tallies[component], ArtifactRef.of(ref), run.seeds[shard]
             )
-            shown = sample.wanted(component, block.outcome)
-            sample.cases += failing_rows(block, rows, shown)
+            sample.add(component, block, rows)
             for place, rank in enumerate(block.ranks):
                 for column in rows.changed(place):
                     changed.setdefault(column, np.zeros(len(base.places), bool))[rank] = True

@@ -103,8 +103,11 @@ def test_inputs_that_never_get_an_answer_are_errors_with_a_reason_and_a_resume_a
     assert len(errors) == found["cases"]["error"]
     assert errors["reason"].str.contains("HTTP 500").all()
     assert not cases[cases["outcome"] == "failed"]["reason"].fillna("").str.contains("HTTP").any()
-    shown = project.here("show", "last")
-    assert "HTTP 500" in shown.out
+    listed = found["unanswered"]
+    assert [one["reason"] for one in listed] == errors["reason"].tolist()[:20]
+    assert all(int(one["case"]["age"]) > 85 for one in listed)
+    shown = project.here("show", "last", "--failures", "1")
+    assert shown.out.count("no usable answer: sent 1 row, got HTTP 500") == 5
     assert is_calm(shown.err)
 
 
