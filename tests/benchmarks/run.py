@@ -1,4 +1,4 @@
-"""Benchmarks of the whole: `python tests/benchmarks/run.py [overhead] [memory] [table]`."""
+"""Benchmarks of the whole: `python tests/benchmarks/run.py [overhead] [memory] [table] [endpoint] [s3]`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from reach import endpoint, s3
 
 HERE = Path(__file__).parent
 AITEST = [sys.executable, "-m", "aitest_flows.cli"]
@@ -208,7 +209,13 @@ def table() -> None:
     print(f"{'1,000,000 rows':<14}{found['peak']:>10,.0f}{found['wall']:>10.1f}{found['cpu']:>10.1f}{found['seeds']:>10,.0f}\n")
 
 
-BENCHMARKS: dict[str, Callable[[], None]] = {"overhead": overhead, "memory": memory, "table": table}
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "overhead": overhead,
+    "memory": memory,
+    "table": table,
+    "endpoint": endpoint,
+    "s3": lambda: s3(project),
+}
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,
     "in_flow": in_flow,
