@@ -1,8 +1,7 @@
-"""The template language of a card: jinja2 in its immutable sandbox, with bounds on what one rendering may cost.
+"""The template language of a card: a part of jinja2, in its immutable sandbox, with bounds on what one rendering may cost.
 
-jinja2's sandbox keeps a template away from the program, but not from its time and memory: loops in loops, macros that call
-themselves and texts that are multiplied would keep it busy for ever. Here loops and calls are counted, and sizes are checked
-before anything of that size is made.
+jinja2's sandbox keeps a template away from the program, but not from its time and memory. Here a template may use only what
+requests are made with, and all of that is counted; whatever else jinja2 knows is refused when the card is read.
 """
 
 from __future__ import annotations
@@ -11,109 +10,156 @@ import datetime
 import json
 import math
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, nodes, pass_context
-from jinja2.exceptions import SecurityError
-from jinja2.runtime import Context
+from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
-MAX_OUTPUT = 256 * 2**20  # characters of one text
-MAX_STEPS = 100_000_000  # loop turns and calls of one rendering: about a minute
-MAX_SIZE = 1_000_000  # widths, counts, repetitions
-MAX_BITS = 10_000  # of a whole number
-_SIZED = ("center", "indent", "wordwrap", "slice", "batch", "truncate")
+from aitest_lib.config.template_filters import MAPPING_METHODS, TEXT_METHODS, Filters, tests
+from aitest_lib.config.template_language import Counting, language_problem
+from aitest_lib.config.template_meter import MAX_MADE, MAX_STEPS, Meter, TemplateLimitError, check_bits, check_length
+
+_LOOP = frozenset(
+    ("cycle", "depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0")
+)
+_TIME = frozenset(("year", "month", "day", "hour", "minute", "second", "microsecond", "isoformat"))
+_NOT_OFFERED = ("lipsum", "dict", "cycler")
 _QUOTED = re.compile(r'[",\r\n]')
-_WIDE = re.compile(r"\d{5,}|\*")
-
-
-class TemplateLimitError(SecurityError):
-    """A template that costs too much."""
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
     """Undefined names raise; `tojson` writes valid JSON and `csv` valid CSV, or they raise."""
 
-    intercepted_binops = frozenset(["*", "**", "+", "%"])
+    intercepted_binops = frozenset(["+", "-", "*", "%"])
 
     def __init__(self) -> None:
-        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
-        self._budget = threading.local()
-        self.globals.pop("lipsum")
-        self.filters |= {name: _sized(self.filters[name]) for name in _SIZED}
-        self.filters |= {
-            "tojson": to_json,
-            "csv": to_csv,
-            "format": _format,
-            "counted": _counted,
-            "concatenated": _concatenated,
+        # What can be worked out when a template is compiled would be worked out uncounted; so nothing is.
+        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, optimized=False)
+        self._meter = meter = Meter()
+        self._functions = Filters(meter)
+        self._offered: dict[str, Callable[..., Any]] = {
+            **self._functions.table(),
+            "tojson": self._to_json,
+            "csv": self._to_csv,
         }
+        self.filters = {
+            **self._offered,
+            ".built": meter.built,
+            ".concatenated": self._functions.join,
+            ".counted": meter.counted,
+            ".key": meter.key,
+            ".weighed": meter.weighed,
+        }
+        self.tests = tests(meter)  # type: ignore[assignment]  # jinja2 leaves its type to be guessed
+        self.globals = {name: value for name, value in self.globals.items() if name not in _NOT_OFFERED}
+        self.globals["namespace"] = self._namespace
+        self.finalize = self._shown
 
-    def rendered(self, template: Template, values: Mapping[str, Any], steps: int = MAX_STEPS) -> str:
-        """The text that a template makes; `TemplateLimitError` past `steps` loop turns and calls, or 256 Mi characters."""
-        self._budget.left = steps
+    def rendered(self, template: Template, values: Mapping[str, Any], steps: int = MAX_STEPS, made: int = MAX_MADE) -> str:
+        """The text that a template makes, of at most 64 Mi characters.
+
+        `TemplateLimitError` past `steps` of work (loop turns, calls, values that are walked over) or `made` bytes of texts and
+        lists.
+        """
+        self._meter.start(steps, made)
         parts, size = [], 0
         for part in template.generate(values):
             size += len(part)
-            _check_size(size, MAX_OUTPUT)
+            check_length(size)
             parts.append(part)
         return "".join(parts)
 
-    def spend(self) -> None:
-        """Counts one loop turn or call."""
-        left = getattr(self._budget, "left", MAX_STEPS) - 1
-        self._budget.left = left
-        if left < 0:
-            raise TemplateLimitError("the template takes too many steps; write it with fewer loops and calls")
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """What a value has besides its items."""
+        if isinstance(obj, str):
+            return attr in TEXT_METHODS
+        if isinstance(obj, dict):
+            return attr in MAPPING_METHODS
+        if isinstance(obj, LoopContext):
+            return attr in _LOOP
+        if isinstance(obj, (datetime.date, datetime.time)):
+            return attr in _TIME
+        return isinstance(obj, Namespace) and not attr.startswith("_")
+
+    def wrap_str_format(self, value: Any) -> None:
+        """Nothing: `str.format` is not offered, and jinja2 would let it pass by `is_safe_attribute`."""
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """One item, by its place or key."""
+        return super().getitem(obj, self._meter.key(argument))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as jinja2 names them
-        """Counts, and checks the sizes that methods of texts are given."""
-        __self.spend()
-        method = getattr(__obj, "__wrapped__", __obj)  # jinja2 wraps str.format
-        owner = getattr(method, "__self__", None)
-        if isinstance(owner, str):
-            _check_sizes([*args, *kwargs.values()])
-            if method.__name__.startswith("format"):
-                _check_format(owner)
-        return super().call(__context, __obj, *args, **kwargs)
+        """A method, a macro or a global."""
+        meter, functions = __self._meter, __self._functions
+        meter.spend(4 + len(args) + len(kwargs))
+        meter.make(8 * (len(args) + len(kwargs)))
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, dict):
+            args = tuple(map(meter.key, args))
+        if not isinstance(owner, str):
+            return super().call(__context, __obj, *args, **kwargs)
+        meter.spend(meter.steps_for(owner))
+        named = {name: value for name, value in kwargs.items() if not name.startswith("_")}  # the rest is for the context
+        match __obj.__name__:
+            case "join":
+                return functions.join(args[0], owner)
+            case "replace":
+                return functions.replace(owner, *args, **named)
+            case "split":
+                return functions.split(owner, *args, **named)
+            case _:
+                return meter.built(super().call(__context, __obj, *args, **kwargs))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """The operators that could make something huge."""
-        _check_operation(operator, left, right)
+        if operator == "+" and isinstance(left, (str, list, tuple)):
+            check_length(len(left) + len(right))
+            return self._meter.built(super().call_binop(context, operator, left, right))
+        for one in (left, right):
+            if hasattr(type(one), "__len__"):
+                raise TypeError(f"`{operator}` is for numbers, got a {type(one).__name__}")
+        if isinstance(left, int) and isinstance(right, int):
+            check_bits(left.bit_length() + right.bit_length() if operator == "*" else max(map(int.bit_length, (left, right))))
         return super().call_binop(context, operator, left, right)
 
     def _generate(self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False) -> str:
-        """Puts the counter in front of every loop, and a check behind every `~`, before the template is compiled."""
-        for loop in list(source.find_all(nodes.For)):
-            loop.iter = nodes.Filter(loop.iter, "counted", [], [], None, None, lineno=loop.lineno, environment=self)
-        for one in list(source.find_all(nodes.Concat)):
-            texts = nodes.List(one.nodes, lineno=one.lineno, environment=self)
-            one.nodes = [nodes.Filter(texts, "concatenated", [], [], None, None, lineno=one.lineno, environment=self)]
-        return super()._generate(source, name, filename, defer_init)
+        """Refuses what a card's template may not use, and puts the counters in."""
+        if problem := language_problem(source, self._offered, self.tests):
+            raise TemplateLimitError(problem)
+        return super()._generate(Counting(self).visit(source), name, filename, defer_init)
+
+    @pass_context
+    def _shown(self, context: Context, value: Any) -> str:
+        """What is written of a value; counted each time."""
+        return self._meter.made(self._meter.text(value))
+
+    def _namespace(self, **values: Any) -> Namespace:
+        self._meter.make(64 + 100 * len(values))
+        return _Namespace(**values)
+
+    def _to_json(self, value: Any) -> str:
+        self._meter.weigh(value)
+        return self._meter.made(to_json(value))
+
+    def _to_csv(self, rows: Any) -> str:
+        table = rows if isinstance(rows, (list, tuple)) else self._meter.listed(rows)
+        self._meter.weigh(table)
+        return self._meter.made(to_csv(table))
 
 
-class _Counted:
-    """An iterable whose turns are counted; its length stays known."""
+class _Namespace(Namespace):
+    """Written without what it holds."""
 
-    def __init__(self, items: Iterable[Any], spend: Callable[[], None]) -> None:
-        self._items, self._spend = items, spend
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in self._items:
-            self._spend()
-            yield item
-
-    def __len__(self) -> int:
-        return len(self._items)  # type: ignore[arg-type]  # a TypeError tells jinja2 to count by itself
+    def __repr__(self) -> str:
+        return "<namespace>"
 
 
-def to_json(value: Any, indent: int | None = None) -> str:
+def to_json(value: Any) -> str:
     """JSON text: numpy and pandas scalars as their values, times as ISO 8601; NaN, infinities and bytes raise ValueError."""
-    _check_sizes([indent])
-    return json.dumps(value, allow_nan=False, default=plain_value, ensure_ascii=False, indent=indent)
+    return json.dumps(value, allow_nan=False, default=plain_value, ensure_ascii=False)
 
 
 def to_csv(rows: Any) -> str:
@@ -151,64 +197,3 @@ def _cell(value: Any) -> str:
         raise ValueError(f"got a {type(value).__name__} as a cell, expected text, a number, true, false or null")
     text = str(value)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
-
-
-@pass_context
-def _counted(context: Context, items: Any) -> Any:
-    sandbox = context.environment
-    return _Counted(items, sandbox.spend) if isinstance(sandbox, Sandbox) else items
-
-
-@pass_context
-def _concatenated(context: Context, parts: list[Any]) -> str:
-    texts = list(map(str, parts))
-    _check_size(sum(map(len, texts)), MAX_OUTPUT)
-    return "".join(texts)
-
-
-def _format(value: Any, *args: Any, **kwargs: Any) -> str:
-    """printf-style formatting, as jinja2's own filter."""
-    text = str(value)
-    _check_format(text)
-    return text % (kwargs or args)
-
-
-def _sized(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        _check_sizes([*args, *kwargs.values()])
-        return function(*args, **kwargs)
-
-    return checked
-
-
-def _check_operation(operator: str, left: Any, right: Any) -> None:
-    whole = isinstance(left, int) and isinstance(right, int)
-    if operator == "**" and whole:
-        _check_size(left.bit_length() * abs(right), MAX_BITS)
-    elif operator == "*" and whole:
-        _check_size(left.bit_length() + right.bit_length(), MAX_BITS)
-    elif operator == "*":
-        for text, times in ((left, right), (right, left)):
-            if isinstance(times, int) and hasattr(text, "__len__"):
-                _check_size(len(text) * times, MAX_SIZE)
-    elif operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
-        _check_size(len(left) + len(right), MAX_OUTPUT)
-    elif operator == "%" and isinstance(left, str):
-        _check_format(left)
-
-
-def _check_sizes(values: Iterable[Any]) -> None:
-    for value in values:
-        if isinstance(value, int):
-            _check_size(value, MAX_SIZE)
-
-
-def _check_format(text: str) -> None:
-    if _WIDE.search(text):
-        raise TemplateLimitError(f"got the format {text[:40]!r}, expected one without `*` and without numbers over 9999")
-
-
-def _check_size(size: int, limit: int) -> None:
-    if size > limit:
-        raise TemplateLimitError(f"the template makes something larger than {limit}; write it smaller")

@@ -12,11 +12,13 @@ from typing import Any
 
 from jinja2 import TemplateError, meta, nodes
 
-from aitest_lib.config.sandbox import Sandbox, TemplateLimitError
+from aitest_lib.config.sandbox import Sandbox
 from aitest_lib.config.secrets import REFERENCE
+from aitest_lib.config.template_meter import TemplateLimitError
 
 MAX_LENGTH = 64 * 1024  # characters
-TRIAL_STEPS = 100_000  # more than two inputs can need
+TRIAL_STEPS = 300_000  # more than two inputs can need
+TRIAL_MADE = 64 * 2**20  # bytes
 # What carries the input, for each modality; a call that uses none of it would ask nothing.
 INPUTS: dict[str, tuple[str, ...]] = {
     "tabular": ("rows", "records", "flat"),
@@ -28,6 +30,11 @@ INPUTS: dict[str, tuple[str, ...]] = {
 ABOUT: dict[str, tuple[str, ...]] = {"tabular": ("fields",), "speech": ("sample_rate", "language")}
 ONE_INPUT = ("image_b64", "text", "session")  # only where a call carries one input
 MODEL = ("name", "version")
+
+_WRITTEN_AS_IS = (
+    *(nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.With, nodes.List, nodes.Dict, nodes.Pair, nodes.Concat),
+    nodes.CondExpr,
+)
 
 Names = Mapping[str, Sequence[str] | None]  # a variable's name → the keys that it has, None: any
 
@@ -95,10 +102,16 @@ def template_problem(source: str, place: Place, *, as_json: bool) -> str | None:
     try:
         tree = Sandbox().parse(source)
         Sandbox().from_string(source)
-    except (TemplateError, RecursionError) as error:
+    except TemplateLimitError as error:
+        return str(error)
+    except TemplateError as error:
         return f"not a valid template: {str(error) or type(error).__name__}"
-    if any(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))):
-        return "a card's template stands alone; write out what it includes"
+    except (RecursionError, SyntaxError, MemoryError):  # Python's own compiler on what jinja2 made of it
+        return "not a valid template: nested too deeply"
+    if name := _changed_reference(tree):
+        return (
+            f"${{{name}}} stands where the template may change it; write it outside of {{{{ }}}} and of set, filter and macro"
+        )
     return _unknown_names(tree, place) or _trial_problem(source, place, as_json=as_json)
 
 
@@ -140,6 +153,27 @@ def _unknown_names(tree: nodes.Template, place: Place) -> str | None:
     return None
 
 
+def _changed_reference(node: nodes.Node, unchanged: bool = True) -> str | None:
+    """A reference to a secret that does not reach the text as it is written: its value is only put in afterwards."""
+    if isinstance(node, nodes.TemplateData):
+        found = REFERENCE.search(node.data)
+    else:
+        found = REFERENCE.search(node.value) if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
+    if found and not unchanged:
+        return found.group(1)
+    is_json = isinstance(node, nodes.Filter) and node.name == "tojson"
+    for field, value in node.iter_fields():
+        inside = (
+            unchanged
+            and (is_json or isinstance(node, _WRITTEN_AS_IS))
+            and not (isinstance(node, nodes.For) and field == "iter")
+        )
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, nodes.Node) and (name := _changed_reference(child, inside)):
+                return name
+    return None
+
+
 def _paths(tree: nodes.Node) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Every chain of keys that starts with a name; True where it is called, as in `session.get("id")`."""
     called = {id(call.node) for call in tree.find_all(nodes.Call)}
@@ -159,7 +193,7 @@ def _trial_problem(source: str, place: Place, *, as_json: bool) -> str | None:
     sandbox = Sandbox()
     for values in place.trials:
         try:
-            text = sandbox.rendered(sandbox.from_string(source), values, TRIAL_STEPS)
+            text = sandbox.rendered(sandbox.from_string(source), values, TRIAL_STEPS, TRIAL_MADE)
         except TemplateLimitError as error:
             return str(error)
         except Exception:  # noqa: BLE001, S112 - the template runs arbitrary filters on stand-in data; the real call will tell

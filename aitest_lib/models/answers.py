@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.errors import ModelAnswerError
+from aitest_lib.models.withholding import WITHHELD, is_withheld
 from aitest_lib.types import ModelInfo, Predictions, Scalar
 
 SUM_TOLERANCE = 1e-3  # of a row of probabilities
@@ -81,6 +82,15 @@ def with_reasons(predictions: Predictions, change: Callable[[str], str]) -> Pred
     return Predictions(predictions.labels, predictions.scores, errors)
 
 
+def is_encodable(text: str) -> bool:
+    """Whether a text is valid Unicode: JSON may hold half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _answers(value: Any, n: int, what: str, width: int = 1) -> list[Any]:
     """The n answers as a list, or n·width of them; numpy and pandas give Python values."""
     if hasattr(value, "tolist"):
@@ -127,15 +137,16 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
         raise ModelAnswerError(f"got {value} as label, expected a class")
     if not isinstance(value, (str, int, float, bool)):
         raise ModelAnswerError(f"got {_kind(value)} as label, expected text, a number, true or false")
-    if isinstance(value, str) and not _is_encodable(value):
+    if isinstance(value, str) and not is_encodable(value):
         raise ModelAnswerError("got a label that is not valid Unicode, expected text")
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ModelAnswerError("got a whole number beyond 64 bits as label, expected a class")
     if known is not None and (type(value), value) not in known:
         yes_no = isinstance(value, str) and all(isinstance(one, bool) for one in classes or ())
         twin = next((one for one in classes or () if _same_text(one, value)), None)
+        got = f"a label that is not among the classes {WITHHELD}" if is_withheld() else f"the label {_show(value)}"
         raise ModelAnswerError(
-            f"got the label {_show(value)}, expected one of {_list(classes or ())}"
+            f"got {got}, expected one of {_list(classes or ())}"
             + ("" if twin is None else f"; it differs from {_show(twin)} by type only: write the card's classes as answered")
             + ("; YAML reads yes, no, on and off as truth values: put such classes in quotes" if yes_no else "")
         )
@@ -144,24 +155,17 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
 
 def _transcript(value: Any) -> str:
     """The text without the blanks around it; silence may be ''."""
-    if not isinstance(value, str) or not _is_encodable(value):
+    if not isinstance(value, str) or not is_encodable(value):
         raise ModelAnswerError(f"got {_kind(value)} as transcript, expected text in valid Unicode")
     return value.strip()
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _number(value: Any) -> float:
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise ModelAnswerError("got a number beyond 1e308 as prediction, expected a finite number")
     if not _is_number(value) or not math.isfinite(value):
-        got = value if _is_number(value) else f"{_show(value)} ({_kind(value)})" if isinstance(value, str) else _kind(value)
+        quoted = isinstance(value, str) and not is_withheld()
+        got = value if _is_number(value) else f"{_show(value)} ({_kind(value)})" if quoted else _kind(value)
         raise ModelAnswerError(f"got {got} as prediction, expected a finite number")
     return float(value)
 
@@ -185,7 +189,7 @@ def _not_probabilities(row: NDArray[np.float64]) -> str | None:
     elif (row < -RANGE_TOLERANCE).any() or (row > 1 + RANGE_TOLERANCE).any():
         problem = "lie outside 0..1"
     elif abs(row.sum() - 1) > SUM_TOLERANCE:
-        problem = f"sum to {row.sum():.6g}"
+        problem = "do not sum to 1" if is_withheld() else f"sum to {row.sum():.6g}"
     else:
         return None
     return f"got scores that {problem}, expected probabilities in 0..1 that sum to 1"

@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock, Semaphore
 from typing import Any, Protocol
 
 import pandas as pd
 
 from aitest_lib.config.card import Card
-from aitest_lib.config.secrets import MASK, mask
+from aitest_lib.config.secrets import Masker, mask
 from aitest_lib.errors import InputError, Interrupted, ModelUnavailable
 from aitest_lib.models.answers import with_reasons
+from aitest_lib.models.withholding import WITHHELD, is_withheld, withholding
 from aitest_lib.types import ModelInfo, Predictions
 
 POLL_S = 0.1  # how soon a waiting call notices `stop`
 SHOWN = 200  # characters of an answer that a message quotes
 READ = 20_000  # characters of an answer that are looked at for that
-WITHHELD = "(not quoted, since private columns were sent)"
 
 
 class Model(Protocol):
@@ -129,11 +130,8 @@ def select_columns(inputs: pd.DataFrame, card: Card) -> pd.DataFrame:
 
 
 def excerpt(text: str) -> str:
-    """The start of what came back, for a message: secrets masked before it is cut.
-
-    Nothing is quoted while private columns are being sent: what comes back may spell their values in any way.
-    """
-    if _withholding.count:
+    """The start of what came back, for a message: secrets masked before it is cut; nothing of it while it is withheld."""
+    if is_withheld():
         return WITHHELD
     masked = mask(text[:READ])
     # A secret that was cut in two at the end would not be recognised.
@@ -146,39 +144,20 @@ def private_mask(inputs: Any, private: Sequence[str]) -> Callable[[str], str]:
     columns = [name for name in private if name in inputs.columns] if isinstance(inputs, pd.DataFrame) else []
     if not columns:
         return mask
-    texts = {text for name in columns for value in inputs[name].dropna() for text in _forms(value)}
-    # The longest first: a value may contain another. Values of one or two characters identify nobody.
-    values = sorted((text for text in texts if len(text) > 2), key=len, reverse=True)
 
-    def hide(text: str) -> str:
-        for value in values:
-            text = text.replace(value, MASK)
-        return mask(text)
+    @cache  # most calls leave nothing to be masked
+    def masker() -> Masker:
+        return Masker(text for name in columns for value in inputs[name].dropna() for text in _forms(value))
 
-    return hide
-
-
-class _Withholding:
-    """How many calls with private columns are under way, in all threads."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lock = Lock()
-
-    def add(self, change: int) -> None:
-        with self._lock:
-            self.count += change
-
-
-_withholding = _Withholding()
+    return lambda text: mask(masker().masked(text))
 
 
 @contextmanager
 def hiding(hide: Callable[[str], str], private: Sequence[str] = ()) -> Iterator[None]:
     """Masks the message of a `ModelUnavailable` that passes through; with private columns, nothing is quoted meanwhile."""
-    _withholding.add(bool(private))
     try:
-        yield
+        with withholding(bool(private)):
+            yield
     except ModelUnavailable as error:
         masked = ModelUnavailable(hide(str(error)))
         masked.answers = None if error.answers is None else hidden(error.answers, hide)
@@ -186,8 +165,6 @@ def hiding(hide: Callable[[str], str], private: Sequence[str] = ()) -> Iterator[
     except Interrupted as error:
         error.answers = None if error.answers is None else hidden(error.answers, hide)
         raise
-    finally:
-        _withholding.add(-bool(private))
 
 
 def hidden(predictions: Predictions, hide: Callable[[str], str]) -> Predictions:

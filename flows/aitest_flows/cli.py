@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from aitest_flows.console import end, err, execute, internal_error, masked, out, run_here, settings_for_command, write_file
+from aitest_flows.console import end, err, execute, internal_error, out, run_here, settings_for_command, write_file
 from aitest_lib import __version__
 from aitest_lib.errors import AitestError, PrefectGone, UnavailableError
 
@@ -166,9 +166,9 @@ def show(
     if format_name == "json":
         whole = report.model_dump(mode="json")
         whole["failures"] = {name: [case.model_dump(mode="json") for case in found] for name, found in shown.items()}
-        sys.stdout.write(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        out.raw(json.dumps(whole, indent=1, ensure_ascii=False))
     elif format_name == "md":
-        sys.stdout.write(to_markdown(report, shown) + "\n")
+        out.raw(to_markdown(report, shown))
     elif format_name == "table":
         print_report(report, out, shown)
     else:
@@ -316,12 +316,12 @@ def schema(what: Annotated[str, typer.Argument(metavar="suite|model")]) -> None:
 
     if what not in SCHEMAS:
         raise InputError(unknown("schema", what, SCHEMAS))
-    sys.stdout.write(json.dumps(SCHEMAS[what](), indent=2) + "\n")
+    out.raw(json.dumps(SCHEMAS[what](), indent=2))
 
 
 def _version(value: bool) -> None:
     if value:
-        sys.stdout.write(f"aitest {__version__}\n")
+        out.raw(f"aitest {__version__}")
         raise typer.Exit
 
 
@@ -339,7 +339,7 @@ def main() -> NoReturn:
     try:
         result = app(standalone_mode=False)
     except AitestError as error:
-        err.print(f"error: {masked(str(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.complain(str(error))
         if isinstance(error, PrefectGone):
             os._exit(error.exit_code)  # Prefect's way out would wait for the server that is gone
         sys.exit(error.exit_code)
@@ -352,7 +352,7 @@ def main() -> NoReturn:
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 -- a defect of ours: one message, the rest in a file
-        err.print(f"error: {masked(internal_error(error))}", style="red", markup=False, highlight=False, soft_wrap=True)
+        err.complain(internal_error(error))
         sys.exit(3)
     sys.exit(result if isinstance(result, int) else 0)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,8 +22,51 @@ if TYPE_CHECKING:
 
 # Where the output goes to a file, lines are as long as a log's usually are; COLUMNS has the last word.
 WIDTH = None if "COLUMNS" in os.environ else 120
-out = Console(width=None if sys.stdout.isatty() else WIDTH)
-err = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
+
+
+class Terminal(Console):
+    """A console whose reader may go away (`| head`, a closed terminal): nobody reads on, and the work goes on.
+
+    What cannot be written for another reason is an `UnavailableError` on stdout; on stderr there is nowhere to say it.
+    """
+
+    def raw(self, text: str) -> None:
+        """Prints a text as it is, for programs to read."""
+        with self._outliving_its_reader():
+            self.file.write(text + "\n")
+            self.file.flush()
+
+    def complain(self, message: str) -> None:
+        """Says what is wrong, without the secrets that were used."""
+        self.print(f"error: {masked(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        with suppress(OSError, ValueError):  # what is left in the stream's buffer goes nowhere, at the exit, too
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+    def __exit__(self, *raised: Any) -> None:
+        with self._outliving_its_reader():
+            super().__exit__(*raised)
+
+    @contextmanager
+    def _outliving_its_reader(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.on_broken_pipe()
+            if not self.stderr and not isinstance(error, BrokenPipeError):
+                raise UnavailableError(f"the output cannot be written: {error.strerror}; make room for it") from error
+
+
+def console(name: str) -> Terminal:
+    """The console on `stdout` or `stderr`; one that was closed before the start is as good as the null device."""
+    if getattr(sys, name) is None:
+        setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process lives
+    return Terminal(stderr=name == "stderr", width=None if getattr(sys, name).isatty() else WIDTH)
+
+
+out, err = console("stdout"), console("stderr")
 
 EXIT_OF_STATUS = {"error": 3, "failed": 1, "inconclusive": 4}
 
@@ -78,9 +123,9 @@ def end(
     if junit is not None:
         write_file(junit, junit_xml(found))
     try:
-        print_report(found, out)  # after the files: whoever reads the output may stop reading
-    except (BrokenPipeError, SystemExit):  # rich turns a closed pipe into an exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_report(found, out)
+    except UnavailableError as error:
+        err.complain(str(error))  # the run has ended and its files are written: the verdict stands
     code = EXIT_OF_STATUS.get(found.status, 0)
     if require_gates and code == 0 and any(item.status == "unjudged" for item in found.properties):
         code = 4

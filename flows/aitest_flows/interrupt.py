@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during a run: one line, what is answered is kept, gone within three seconds.
+"""Ctrl-C, SIGTERM and a closed terminal (SIGHUP) during a run: one line, what is answered is kept, gone within three seconds.
 
 Prefect's way out waits for its threads and its server; ours does not: the run's record is what counts, and it is in the
 store already.
@@ -26,24 +26,31 @@ T = TypeVar("T")
 PATIENCE_S = 2.0
 HIDING_S = 0.5
 EXIT_STATUS = 130
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def ends_at_once(settings: Settings, run: Run, console: Console, hide: Callable[[], None]) -> Iterator[None]:
-    """While active, SIGINT and SIGTERM end the process cleanly and soon. `hide` ends what else is drawn on the console."""
+    """While active, SIGINT, SIGTERM and SIGHUP end the process cleanly and soon; under `nohup` the last one does nothing.
+
+    `hide` ends what else is drawn on the console.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
         _briefly(hide, HIDING_S)  # it may wait for a thread that draws
         console.show_cursor(True)
         console.print(f"\nstopped; what was answered is kept. Go on with: aitest resume {run.run_id[:12]}", highlight=False)
         _briefly(lambda: _leave(settings, run), PATIENCE_S)
         os._exit(EXIT_STATUS)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    under_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    numbers = [number for number in ENDING if number != signal.SIGHUP or not under_nohup]
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

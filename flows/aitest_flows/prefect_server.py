@@ -6,6 +6,7 @@ no process that uses it is alive, however those ended.
 
     prefect/server.json      {"url", "pid"}: there while the server is up
     prefect/users/<pid>      one file for each process that uses it
+    prefect/unfinished       there while no server has come up with the database yet
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 
 START_TIMEOUT_S = 120.0
 IDLE_S = 3.0
+DATABASE, UNFINISHED = "prefect.db", "unfinished"
 
 
 @contextlib.contextmanager
@@ -126,6 +128,7 @@ def _use(home: Path, logs: Path, is_up: Callable[[], bool]) -> Path:
 
 
 def _spawn(home: Path, logs: Path) -> None:
+    _discard_unfinished(home)
     with (logs / "prefect-server.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "aitest_flows.prefect_server", str(home), str(logs)],
@@ -138,6 +141,16 @@ def _spawn(home: Path, logs: Path) -> None:
     (home / "server.json").write_text(json.dumps({"url": "", "pid": process.pid}))
 
 
+def _discard_unfinished(home: Path) -> None:
+    """Removes a database that no server ever came up with: its migrations may have been cut short, and cannot go on."""
+    unfinished = home / UNFINISHED
+    if unfinished.exists():
+        for path in home.glob(f"{DATABASE}*"):
+            path.unlink(missing_ok=True)
+    if not (home / DATABASE).exists():
+        unfinished.touch()
+
+
 def _wait(home: Path, logs: Path) -> str:
     from aitest_lib.errors import UnavailableError
 
@@ -145,8 +158,12 @@ def _wait(home: Path, logs: Path) -> str:
     while time.monotonic() < deadline:
         url = _running(home)
         if url is None:
-            raise UnavailableError(f"the Prefect server did not start; its log is {logs / 'prefect-server.log'}")
+            raise UnavailableError(
+                f"the Prefect server did not start; its log is {logs / 'prefect-server.log'}; "
+                f"where that speaks of the database, move {home / DATABASE} away"
+            )
         if url and healthy(url):
+            (home / UNFINISHED).unlink(missing_ok=True)
             return url
         time.sleep(0.1)
     raise UnavailableError(

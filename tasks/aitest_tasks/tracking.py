@@ -27,6 +27,7 @@ from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.settings import Settings
+from aitest_tasks.tracking_database import holds_nothing, make_database
 
 T = TypeVar("T")
 MOST_METRICS = 900  # MLflow takes a thousand at a time
@@ -41,7 +42,8 @@ class Tracking:
         with quiet():
             from mlflow import MlflowClient
 
-            with self._locked():  # the first client makes the database; two at once would collide
+            with self._locked():  # the first one makes the database; two at once would collide
+                self._make_database()
                 self.client = self.do("open", lambda: MlflowClient(settings.tracking_uri))
                 if settings.tracking_uri.startswith("sqlite"):
                     self.do("open", lambda: self.client.search_experiments(max_results=1))
@@ -151,6 +153,21 @@ class Tracking:
         with quiet():
             self.do("end the run", lambda: self.client.set_terminated(run_id, status))
 
+    def _make_database(self) -> None:
+        own, location = self._own_database(), self.settings.artifact_location
+        if own is not None and location is not None:
+            self.do("make the database", lambda: make_database(own, location))
+
+    def _own_database(self) -> Path | None:
+        """The file of the embedded default; None where the user named a server or database."""
+        return None if self.settings.artifact_location is None else self.settings.home / "mlflow.db"
+
+    def _mend(self) -> str:
+        own = self._own_database()
+        if own is None or not holds_nothing(own):
+            return "check MLFLOW_TRACKING_URI"
+        return f"it holds no run: where it was left half made, remove {own} and run again"
+
     def _experiment(self, name: str) -> str:
         found = self.client.get_experiment_by_name(name)
         if found is not None:
@@ -178,16 +195,15 @@ class Tracking:
     def do(self, what: str, action: Callable[[], T]) -> T:
         """Runs one call to MLflow; what goes wrong there is one message."""
         from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
 
         try:
             return live.tracking_patience.keep_trying(action, is_away)
         except AitestError:
             raise
-        except (MlflowException, OSError, ImportError) as error:
+        except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-            raise UnavailableError(
-                f"MLflow at {self.place} could not be used to {what}: {first}; check MLFLOW_TRACKING_URI"
-            ) from error
+            raise UnavailableError(f"MLflow at {self.place} could not be used to {what}: {first}; {self._mend()}") from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -2,11 +2,14 @@
 
 import json
 import math
+import os
+import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from model_server import serving
-from projects import COLUMNS, income, is_calm, new_project, people
+from projects import AITEST, COLUMNS, ended, income, is_calm, new_project, people
 
 from aitest_lib.reports.report import RunReport
 
@@ -149,6 +152,36 @@ def test_status_counts_like_the_report(done):
         words = line.replace(",", "").split()
         assert str(item["cases"]["passed"]) in words
         assert str(item["cases"]["failed"]) in words
+
+
+def test_a_run_that_nobody_reads_ends_with_its_verdict(project, server):
+    project.fill(server, people(60))
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = project.start("run", "suite.yaml", "--json", "r.json", out=writing, err=writing)
+    os.close(writing)
+    assert ended(process).code == 0
+    assert project.report("r.json")["status"] == "passed"
+
+
+def test_a_full_disk_behind_stdout_costs_the_output_only(project, server):
+    project.fill(server, people(60))
+    said = "the output cannot be written: No space left on device"
+    with Path("/dev/full").open("w") as full:
+        ran = ended(project.start("run", "suite.yaml", "--json", "r.json", out=full))
+        shown = [ended(project.start("show", "last", "--format", name, out=full)) for name in ("table", "json")]
+        silent = ended(project.start("show", "last", err=full))
+    assert project.report("r.json")["status"] == "passed"
+    assert [ran.code, *(one.code for one in shown), silent.code] == [0, 3, 3, 0]
+    for found in (ran, *shown):
+        assert [line for line in found.err.splitlines() if "error" in line] == [f"error: {said}; make room for it"]
+
+
+def test_closed_streams_are_no_trouble(done):
+    project, _ = done
+    for closed in ("2>&-", ">&- 2>&-"):
+        command = f"exec {AITEST} show last {closed}"
+        assert subprocess.run(command, shell=True, cwd=project.folder, env=project.environment()).returncode == 0
 
 
 def test_lists_and_schemas(done):

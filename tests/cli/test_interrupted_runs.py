@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+import sqlite3
+import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
-from projects import NOISE_AND_SWAP, ended, is_calm, new_project, people, property_of, until
+from projects import AITEST, NOISE_AND_SWAP, ended, is_calm, new_project, people, property_of, until
 
 from aitest_lib.answers import read_book
 from aitest_lib.artifacts.store import Store
@@ -118,6 +121,93 @@ def test_a_stopped_run_returns_at_once_and_can_be_resumed(tmp_path, server, numb
     recorded = MlflowClient(f"sqlite:///{project.home / 'mlflow.db'}").get_run(report["run_id"])
     assert recorded.info.status == "FINISHED"
     assert recorded.data.tags["aitest.status"] == report["status"]
+
+
+def test_a_closed_terminal_stops_a_run_cleanly(tmp_path, server):
+    project = new_project(tmp_path / "project")
+    project.fill(server, people(ROWS), properties=PROPERTIES, batch_size=64, concurrency=2)
+    server.slow_s = 600
+    server.inject("slow", None)
+    terminal, line = os.openpty()
+    process = subprocess.Popen(
+        [AITEST, "run", "suite.yaml"],
+        cwd=project.folder,
+        env=project.environment(),
+        start_new_session=True,
+        preexec_fn=lambda: os.login_tty(line),
+    )
+    os.close(line)
+    assert until(lambda: server.calls)
+    os.close(terminal)
+    assert process.wait(RETURNS_S) == 130
+    assert not processes(project.folder)
+    assert "INTERRUPTED" in project.here("status").out
+
+
+def test_nohup_is_respected(tmp_path, server):
+    project = new_project(tmp_path / "project").fill(server, people(60), properties=PROPERTIES[:1])
+    server.slow_s = 600
+    server.inject("slow")
+    process = subprocess.Popen(
+        ["nohup", AITEST, "run", "suite.yaml"],
+        cwd=project.folder,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert until(lambda: server.calls)
+    process.send_signal(signal.SIGHUP)
+    go_on(server)
+    assert ended(process).code == 0
+
+
+def test_killed_while_mlflows_database_is_made(tmp_path):
+    project = new_project(tmp_path / "project", prefect=False)
+    process = project.start("models")
+    assert until(lambda: [path for path in project.home.glob("*/mlflow.db") if path.stat().st_size])
+    process.kill()
+    ended(process)
+    assert not (project.home / "mlflow.db").exists()
+    begun = [project.start("models") for _ in range(2)]
+    for found in map(ended, begun):
+        assert (found.code, is_calm(found.text)) == (0, True), found.text
+    assert [path.name for path in project.home.iterdir() if "mlflow" in path.name and path.is_dir()] == []
+
+
+def test_half_a_database_of_mlflows_is_told_with_its_mend(project):
+    database = project.home / "mlflow.db"
+    with closing(sqlite3.connect(database)) as whole:
+        whole.execute("DROP TABLE model_versions")
+    found = project.cli("models")
+    assert found.code == 3
+    assert "defect" not in found.err
+    assert f"it holds no run: where it was left half made, remove {database} and run again" in found.err
+    database.unlink()
+    assert project.cli("models").code == 0
+
+
+def test_killed_while_prefects_database_is_made(tmp_path):
+    project = new_project(tmp_path / "project", prefect=False)
+    prefect = project.home / "prefect"
+    process = project.start("doctor")
+    assert until(lambda: (prefect / "prefect.db").exists() and tables(prefect / "prefect.db"))
+    os.killpg(int((prefect / "supervisor.pid").read_text()), signal.SIGKILL)
+    assert (prefect / "unfinished").exists()
+    assert ended(process).code == 3
+    with sqlite3.connect(prefect / "prefect.db") as half:  # where a step was done and not yet noted, it cannot be done again
+        half.execute("DELETE FROM alembic_version")
+    half.close()
+    found = project.cli("doctor")
+    assert found.code == 0, found.text
+    assert is_calm(found.text)
+    assert not (prefect / "unfinished").exists()
+
+
+def tables(database):
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
+        return opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
 
 
 def test_a_run_that_is_worked_on_cannot_be_resumed(tmp_path, server):

@@ -189,7 +189,16 @@ def test_what_it_writes_disturbs_nobody(opened, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("junk", ["b'junk'", "b'\\x00' * 8", "b'\\xa1AI\\n' + b'\\x00\\x00\\x00\\x04null'"])
+JUNK = [
+    "b'junk'",
+    "b'\\x00' * 8",
+    "b'\\xa1AI\\n' + b'\\x00\\x00\\x00\\x04null'",
+    "b'\\xa1AI\\n' + b'\\xff' * 4",  # 4 GiB are to follow
+    "b'\\xa1AI\\n\\x00\\x00\\x00\\x1b' + b'{\"buffers\": [999999999999]}'",
+]
+
+
+@pytest.mark.parametrize("junk", JUNK)
 def test_it_writes_on_our_pipe(opened, junk):
     model = opened(
         f"""
@@ -206,6 +215,35 @@ def test_it_writes_on_our_pipe(opened, junk):
     answers = model.predict(frame(3))
     assert answers.labels.tolist() == [1, None, 1]
     assert "answered out of turn at 1 row" in answers.errors[1]
+
+
+def test_it_answers_too_much(opened):
+    model = opened(
+        """
+        def model(table):
+            if (table["a"] == 1).any():
+                return ["x" * (80 << 20)]
+            return [os.getpid()] * len(table)
+        """
+    )
+    answers = model.predict(frame(3))
+    assert answers.labels[0] == answers.labels[2]  # one process answered them
+    assert answers.errors[1] == "ValueError: the answer to 1 row has 84 MB, expected at most 67 MB"
+
+
+def test_a_model_that_waits_for_its_children_waits_for_its_own(opened):
+    model = opened(
+        """
+        def model(table):
+            own = subprocess.Popen(["true"])
+            assert os.wait()[0] == own.pid
+            try:
+                os.wait()
+            except ChildProcessError:
+                return [1] * len(table)
+        """
+    )
+    assert model.predict(frame(2)).labels.tolist() == [1, 1]
 
 
 def test_what_it_started_may_outlive_its_crash_but_not_the_model(opened, tmp_path):

@@ -68,6 +68,11 @@ def hang(table):
     open("hanging", "w").write(str(os.getpid()))
     time.sleep(60)
 
+def busy(table):
+    import re, subprocess
+    print(os.getpid(), subprocess.Popen(["sleep", "600"]).pid, file=open("pids", "w"), flush=True)
+    re.match("(a+)+$", "a" * 60 + "b")  # holds the GIL for years
+
 def pid(table):
     return [os.getpid()] * len(table)
 
@@ -338,6 +343,33 @@ def test_the_child_dies_with_its_parent(tmp_path):
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     assert gone(child)
+
+
+def test_nothing_outlives_the_parent_of_a_model_that_holds_the_gil(tmp_path):
+    (tmp_path / "my_models.py").write_text(MODELS)
+    program = textwrap.dedent(
+        """
+        import sys
+        import pandas as pd
+        from aitest_lib.config.card import load_card_data
+        from aitest_lib.models.opening import open_model
+        card = {"name": "m", "type": "tabular-regressor", "python": {"callable": "my_models:busy"}}
+        open_model(load_card_data(card, sys.argv[1])).predict(pd.DataFrame({"a": [1]}))
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
+    pids = tmp_path / "pids"
+    while parent.poll() is None and not (pids.exists() and pids.read_text().endswith("\n")):
+        time.sleep(0.02)
+    child, started = map(int, pids.read_text().split())
+    parent.kill()
+    parent.wait()
+    try:
+        assert gone(child)
+        assert gone(started)
+    finally:
+        if not gone_now(child):
+            os.killpg(child, signal.SIGKILL)
 
 
 def gone_now(pid: int) -> bool:

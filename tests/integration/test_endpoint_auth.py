@@ -138,7 +138,22 @@ def test_a_second_401_is_a_refusal_even_without_retries_left(wires):
         assert (issuer.issued, wire.usage.calls, wire.usage.retries, wire.usage.rows) == (2, 2, 1, 2)
 
 
-def test_the_callers_own_renewal_is_asked_once(wires):
+def test_a_token_that_does_not_last_may_be_used_up_by_others(wires):
+    """The model has let calls in before, so new tokens are no use only if several are not."""
+    issuer = Issuer()
+    with http_serving(issuer) as server:
+        wire = wires(server.url, auth=oauth(server), retries=0)
+        assert wire.post().status == 200
+        issuer.valid = {"tok-4"}
+        assert wire.post().status == 200
+        assert (issuer.issued, wire.usage.calls, wire.usage.retries) == (4, 5, 3)
+        issuer.valid = set()
+        with pytest.raises(ModelUnavailable, match=r"HTTP 401"):
+            wire.post()
+        assert wire.usage.calls == 5 + 1 + transport.REPEATS
+
+
+def test_the_callers_own_renewal(wires):
     tokens, renewed = ["old"], []
 
     def renew():
@@ -159,10 +174,15 @@ def test_the_callers_own_renewal_is_asked_once(wires):
         issuer.valid = set()
         with pytest.raises(ModelUnavailable, match=r"HTTP 401"):
             wire.transport.send(make, renew=renew)
-        assert len(renewed) == 2
+        assert len(renewed) == 1 + transport.REPEATS
+        renewed.clear()
+        with pytest.raises(ModelUnavailable, match=r"HTTP 401"):
+            wires(server.url).transport.send(make, renew=renew)
+        assert len(renewed) == 1  # nobody was ever let in
+        asked = len(server.requests)
         with pytest.raises(ModelUnavailable):
             wires(server.url).transport.send(make, renew=lambda: False)
-        assert len(server.requests) == 5
+        assert len(server.requests) == asked + 1
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,54 @@ def test_one_lost_call_is_error_rows_and_three_in_a_row_open_the_circuit(server,
     assert server.calls == calls == 6
 
 
-@pytest.mark.parametrize(("fault", "todo"), [("401", "auth"), ("403", "credentials"), ("404", "endpoint.url")])
-def test_a_refusal_is_not_retried(server, frame, fault, todo):
-    server.inject(fault, None)
-    with pytest.raises(ModelUnavailable, match=f"HTTP {fault}.*{todo}"):
+def test_a_refusal_is_not_retried(server, frame):
+    server.inject("401", None)
+    with pytest.raises(ModelUnavailable, match=r"HTTP 401.*auth"):
         opened(server, batch_size=2).predict(frame)
     assert server.calls <= 4
+
+
+DENIED = [("403", "check that the credentials may use this model"), ("404", "check `endpoint.url`")]
+
+
+@pytest.mark.parametrize(("fault", "todo"), DENIED)
+def test_a_model_that_denies_every_input_is_given_up(server, fault, todo):
+    server.inject(fault, None)
+    with pytest.raises(ModelUnavailable, match=f"no input usably, the last: sent 1 row, got HTTP {fault}.*; {todo}$"):
+        opened(server, batch_size=1, concurrency=1).predict(pd.DataFrame({"a": range(200)}))
+    assert server.calls == 21
+
+
+@pytest.mark.parametrize(("fault", "todo"), DENIED)
+def test_one_denied_input_says_nothing_about_the_model(server, frame, fault, todo):
+    """A firewall blocks one row: alone and first, as `resume` may meet it, and within a batch."""
+    server.bad_row, server.bad_status = (lambda row: row[0] == 2), int(fault)
+    model = opened(server, concurrency=1)
+    alone = model.predict(frame[2:3])
+    assert alone.errors[0].startswith(f"sent 1 row, got HTTP {fault}")
+    assert todo in alone.errors[0]
+    answers = model.predict(frame)
+    assert answers.labels.tolist() == [*WANTED[:2], None, *WANTED[3:]]
+    assert answers.errors[2].startswith(f"sent 1 row, got HTTP {fault}")
+    assert todo not in answers.errors[2]  # the others were let in
+    assert opened(server, concurrency=1).predict(frame).labels.tolist() == answers.labels.tolist()
+
+
+def test_a_model_that_denies_everything_by_now_is_given_up(server):
+    server.bad_row, server.bad_status = (lambda row: row[0] >= 10), 403
+    model = opened(server, batch_size=1, concurrency=1)
+    with pytest.raises(
+        ModelUnavailable, match=r"refuses every input by now, the last: .*HTTP 403.*may use this model"
+    ) as caught:
+        model.predict(pd.DataFrame({"a": range(200)}))
+    assert server.calls == 10 + 41
+    assert [reason is None for reason in caught.value.answers.errors] == [True] * 10 + [False] * 190
+
+
+def test_denied_inputs_among_answered_ones_do_not_add_up(server):
+    server.bad_row, server.bad_status = (lambda row: row[0] % 2), 403
+    answers = opened(server, batch_size=1, concurrency=1).predict(pd.DataFrame({"a": range(100)}))
+    assert [reason is None for reason in answers.errors] == [True, False] * 50
 
 
 def test_nobody_listens():
@@ -192,5 +234,5 @@ def test_redirects_stay_on_the_host(server, frame):
     assert opened(server).predict(frame).labels.tolist() == WANTED
     assert server.requests[-1]["path"] == "/other"
     server.inject("redirect_away", 1)
-    with pytest.raises(ModelUnavailable, match="redirects to http://localhost, another host"):
+    with pytest.raises(ModelUnavailable, match="redirects to http://localhost:9, another host"):
         opened(server).predict(frame)

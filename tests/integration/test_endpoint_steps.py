@@ -83,6 +83,52 @@ def test_a_token_of_a_step_in_a_header_is_masked(server):
     assert mask("got t0ken-in-header") == "got ***"
 
 
+def echoing(server, login):
+    """A step that answers `login`, and a main call that refuses its input with what it got."""
+    server.routes["POST /login"] = login
+    server.routes["POST /m"] = lambda request: (400, f"refused {request.query} {request.body.decode()}")
+    server.routes["POST /m/*"] = lambda request: (400, f"refused {request.path}")
+    return step(server, "login", "before_run", request="{}")
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "request_"),
+    [
+        ("t0ken-in-body", "", '{"t": {{ login.token|tojson }}}'),
+        ("t0ken-<in>-a-whole", "", "{{ login|tojson }}"),
+        ("t0ken-by-a-method", "", '{"t": {{ login.get("token")|tojson }}}'),
+        ("t0ken-by-a-name", "", '{% set it = login %}{"t": {{ it.token|tojson }}}'),
+        ("t0ken-in-path", "/{{ login.token }}", "{}"),
+        ("t0ken in query", "?key={{ login.token|urlencode }}", "{}"),
+    ],
+)
+def test_a_token_of_a_step_in_a_body_or_an_address_is_masked(server, token, path, request_):
+    login = echoing(server, {"token": token, "word": "unrelated-w0rd"})
+    carry = step(server, "carry", "after_call", method="POST", request="{{ rows|tojson }}")
+    data = card(server, [login, carry], request=request_, url=f"{server.url}/m{path}", batch_size=1)
+    reason = open_card(data).predict(FRAME[:1]).errors[0]
+    assert "refused" in reason and "***" in reason
+    assert token not in mask(f"{reason} {token}")
+
+
+def test_what_a_call_does_not_take_from_a_step_is_not_masked(server):
+    login = echoing(server, {"token": "t0ken-taken", "kind": "a-common-kind", "ttl": "1h", "base": f"{server.url}/m"})
+    data = card(
+        server, [login], url="{{ login.base }}/{{ login.ttl }}", request="[{{ login.token|tojson }}, {{ rows|tojson }}]"
+    )
+    open_card(data).predict(FRAME[:1])
+    assert mask(f"t0ken-taken a-common-kind 1h {server.url}") == f"*** a-common-kind 1h {server.url}"
+
+
+def test_what_a_case_gives_is_masked_in_credentials_only(server):
+    server.routes |= {"GET /open": {"id": "sess1on-in-header"}, "GET /job": {"id": "j0b-in-body"}}
+    steps = [step(server, "open", "before_case"), step(server, "job", "before_call")]
+    request = "[{{ job.id|tojson }}, {{ rows|tojson }}]"
+    server.routes["POST /m"] = {"labels": ["a"]}
+    open_card(card(server, steps, headers={"X-Session": "{{ open.id }}"}, request=request, batch_size=1)).predict(FRAME[:1])
+    assert mask("sess1on-in-header j0b-in-body") == "*** j0b-in-body"
+
+
 def test_an_expired_token_is_renewed_once_for_all_threads(server):
     valid = ["t0ken-1"]
     login = guarded(server, ["t0ken-1", "t0ken-2"], lambda: valid[0])
@@ -255,6 +301,17 @@ def test_a_step_that_is_refused_ends_the_run(server, when, status):
     assert len(server.seen("GET /check")) == 1
 
 
+@pytest.mark.parametrize("when", ["before_case", "before_call", "after_call"])
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_step_that_is_refused_later_fails_its_input_only(server, when, status):
+    server.routes["POST /check"] = lambda request: (status, "blocked") if request.json == [[3]] else {}
+    check = step(server, "check", when, request="{{ rows|tojson }}")
+    again = step(server, "again", "after_call", "/m", method="POST", request="{{ rows|tojson }}")
+    answers = open_card(card(server, [check, again], batch_size=1, concurrency=1)).predict(FRAME)
+    assert answers.labels.tolist() == [0, 1, 2, None, 4, 5]
+    assert f"step check: got HTTP {status} blocked" in answers.errors[3]
+
+
 def test_a_signed_address_that_is_refused_fails_its_input_only(server, other):
     other.routes["PUT /*"] = (403, "expired")
     server.routes |= {"POST /sign": {"put": f"{other.url}/x"}, "POST /m": {"labels": "yes"}}
@@ -346,6 +403,39 @@ class TestWhoGetsCredentials:
         assert "leads to 127.0.0.1, which the card does not name" in answers.errors[0]
         assert other.requests == []
 
+    @pytest.mark.parametrize(
+        ("url", "request_"),
+        [
+            ("{{ call.next }}?key={{ login.token }}", None),
+            ("{{ call.next }}/{{ login.token }}", None),
+            ("{{ call.next }}{{ login.token }}", None),
+            ("{% if n %}{{ call.next }}/{% endif %}{{ login.token }}", None),
+            ("http://{{ call.host }}/{{ login.token }}", None),
+            ("{{ call.next }}", '{"key": {{ login.token|tojson }}}'),
+        ],
+    )
+    def test_a_token_of_a_step_goes_to_no_unnamed_host(self, server, other, url, request_):
+        host = other.url.partition("://")[2]
+        server.routes |= {"POST /m": {"next": f"{other.url}/stolen", "host": host}, "GET /login": {"token": "t0ken"}}
+        follow = {"name": "follow", "when": "after_call", "url": url, "request": request_}
+        answers, _ = self.asked(server, [step(server, "login", "before_run"), follow])
+        assert "leads to 127.0.0.1, which the card does not name, and the call holds a value of step login" in answers.errors[0]
+        assert other.requests == []
+
+    @pytest.mark.parametrize(
+        "url", ["{{ found.base }}/x/{{ found.key }}", "http://{{ found.host }}:{{ found.port }}/x/{{ found.key }}"]
+    )
+    def test_the_answer_that_names_a_host_may_say_what_goes_there(self, server, other, url):
+        port = other.url.rpartition(":")[2]
+        server.routes["GET /found"] = {"base": other.url, "host": "127.0.0.1", "port": port, "key": "k3y"}
+        other.routes["POST /x/k3y"] = {"labels": ["a"]}
+        answers, _ = self.asked(
+            server, [step(server, "found", "before_run")], url=url, request="[{{ found.key|tojson }}, {{ rows|tojson }}]"
+        )
+        assert answers.labels.tolist() == ["a"]
+        assert other.requests[0].json[0] == "k3y"
+        assert "x-api-key" not in other.requests[0].headers
+
     def test_an_upload_to_a_signed_address(self, server, other):
         server.routes |= {"POST /sign": {"put": f"{other.url}/bucket?sig=abc"}, "POST /m": {"labels": "yes"}}
         steps = [
@@ -375,7 +465,7 @@ def test_a_header_value_out_of_an_answer_cannot_bring_more(server, value, said):
     assert "POST /m" not in server.paths()
 
 
-@pytest.mark.parametrize("value", ["x\ny", "${T_SECRET}", "ftp://h/", ""])
+@pytest.mark.parametrize("value", ["x\ny", "${T_SECRET}", "ftp://h/", "", "http://h/\ud800"])
 def test_an_address_out_of_an_answer_must_be_one(server, value):
     server.routes["POST /m"] = {"labels": [1], "next": value}
     follow = {"name": "follow", "when": "after_call", "url": "{{ call.next }}"}
@@ -394,7 +484,7 @@ def test_a_reference_may_stand_for_the_address(server, monkeypatch):
 
 def test_answers_before_an_outage_are_kept(server):
     def main(request):
-        return {"labels": [row[0] for row in request.json]} if request.json[0][0] < 4 else (403, {"error": "quota"})
+        return {"labels": [row[0] for row in request.json]} if request.json[0][0] < 4 else (401, {"error": "quota"})
 
     server.routes["POST /m"] = main
     with pytest.raises(ModelUnavailable) as caught:
@@ -408,7 +498,7 @@ def test_answers_within_a_halved_batch_are_kept(server):
         first = request.json[0][0]
         if len(request.json) > 2:
             return 500, ""
-        return {"labels": [row[0] for row in request.json]} if first < 2 else (403, "")
+        return {"labels": [row[0] for row in request.json]} if first < 2 else (401, "")
 
     server.routes["POST /m"] = main
     with pytest.raises(ModelUnavailable) as caught:

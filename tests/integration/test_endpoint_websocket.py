@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import threading
 import time
 from contextlib import contextmanager
@@ -219,6 +220,13 @@ def test_messages_that_are_too_large(wires, monkeypatch):
     monkeypatch.setattr(websocket, "MAX_MESSAGE", 1000)
     with ws_serving(lambda connection: connection.send("x" * 1001)) as url, pytest.raises(CallLostError, match="1009"):
         wires(url).post(content=TALK)
+
+
+def test_what_the_library_says_of_itself_is_not_shown(caplog):
+    """Frames that come when the time is up are an internal error to it, with a traceback, now and then."""
+    for say in ("debug", "error", "exception"):
+        getattr(logging.getLogger("websockets.client"), say)("unexpected internal error")
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("content", [b'{"a": 1}', b"nothing", b'[{"binary": "%"}]', b"[" * 100_000])

@@ -236,9 +236,12 @@ def test_a_wrong_secret_is_one_message_without_it(name: str, monkeypatch: pytest
     with opened(name, monkeypatch) as card:
         for reference in [*references((CARDS / f"{name}.yaml").read_text()), "AWS_ACCESS_KEY_ID"]:
             monkeypatch.setenv(reference, "wrong-Value")
-        with pytest.raises(ModelUnavailable) as caught:
-            card.predict()
-    assert "wrong-Value" not in str(caught.value) and len(str(caught.value)) < 600
+        try:
+            said = str(card.predict().errors[0])  # HTTP 403 may be of this input only: few of them end no run
+            assert "check that the credentials may use this model" in said
+        except ModelUnavailable as error:
+            said = str(error)
+    assert "wrong-Value" not in said and len(said) < 600
 
 
 def test_an_expired_token_is_fetched_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,9 @@ from aitest_lib.config.endpoint import Response
 from aitest_lib.config.sandbox import to_csv
 from aitest_lib.config.templates import Place, input_names, stand_ins, template_problem
 from aitest_lib.errors import ModelAnswerError
+from aitest_lib.models.endpoint import responses
 from aitest_lib.models.endpoint.payloads import Payload, pcm_bytes
-from aitest_lib.models.endpoint.responses import Reader, messages_json
+from aitest_lib.models.endpoint.responses import Reader, messages_json, parsed_json
 from aitest_lib.models.endpoint.templates import Template, quoting_for
 from aitest_lib.models.endpoint.wire import Answer
 from aitest_lib.types import Clip, ModelInfo
@@ -100,6 +101,31 @@ def test_every_answer_is_read_or_refused(text, kind, labels, scores, success, in
     if answers.scores is not None:
         usable = answers.errors == np.array(None)
         assert np.isfinite(answers.scores[usable]).all()
+
+
+@given(st.lists(st.text("ab", max_size=2), min_size=1, max_size=4))
+def test_a_key_is_refused_where_it_stands_twice(keys):
+    text = "{" + ",".join(f"{json.dumps(key)}: 1" for key in keys) + "}"
+    if len(set(keys)) == len(keys):
+        assert parsed_json(text) == dict.fromkeys(keys, 1)
+        return
+    with pytest.raises(ModelAnswerError) as caught:
+        parsed_json(text)
+    assert any(f"got the key {key!r} twice" in str(caught.value) for key in keys if keys.count(key) > 1)
+
+
+def test_a_key_that_stands_twice_among_very_many_is_found():
+    with pytest.raises(ModelAnswerError, match="the key 'last' twice"):
+        parsed_json("{" + ",".join(f'"{n}": 1' for n in range(200_000)) + ', "last": 1, "last": 2}')
+
+
+def test_an_answer_that_is_read_is_not_searched_for_secrets(monkeypatch):
+    def fail(text):
+        raise AssertionError("a good answer was quoted")
+
+    monkeypatch.setattr(responses, "excerpt", fail)
+    reader = Reader(Response(kind="json", labels="a", scores="s", success="ok"), INFOS[1], None)
+    assert reader.read(Answer(200, '{"a": ["no"], "s": [0.25], "ok": true}'), 1).labels.tolist() == ["no"]
 
 
 @given(st.lists(JSON_TEXTS | st.text(max_size=20), max_size=5))

@@ -42,13 +42,14 @@ class ModelServer:
     """Answers `{"fields": [...], "rows": [[...], ...]}` with `{"predictions": [{"label": ..., "score": ...}, ...]}`.
 
     `label`: row -> label; `score`: row -> score. `inject(fault, times)` makes the next calls misbehave (None: all of them);
-    `bad_row`: rows for which it is true make the whole call an HTTP 500. Counters: `calls`, `rows`, `distinct`, `statuses`,
-    `most_at_once`.
+    `bad_row`: rows for which it is true make the whole call an HTTP 500, or `bad_status`. Counters: `calls`, `rows`,
+    `distinct`, `statuses`, `most_at_once`.
     """
 
     def __init__(self, label: Callable[[Row], Any], score: Callable[[Row], float] | None = None) -> None:
         self.label, self.score = label, score
         self.bad_row: Callable[[Row], bool] | None = None
+        self.bad_status = 500
         self.token: str | None = None
         self.slow_s = 5.0
         self.calls = self.rows = self.most_at_once = 0
@@ -166,7 +167,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             rows = json.loads(body)["rows"]
             server._count(rows)
             if server.bad_row is not None and any(map(server.bad_row, rows)):
-                return self._send(500, {"error": "cannot score this batch"})
+                return self._send(server.bad_status, {"error": "cannot score this batch"})
             return self._send(200, _predictions(server, rows, fault), raw=fault == "invalid_json")
 
         def _send(self, status: int, data: Any, headers: dict[str, str] | None = None, raw: bool = False) -> int:

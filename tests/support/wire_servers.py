@@ -212,34 +212,37 @@ class Authority:
         self.pem = folder / f"{name}.pem"
         self.pem.write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, host: str = "127.0.0.1") -> tuple[Path, Path]:
-        """Certificate and key for server and client use, for an address or a host name."""
+    def issue(self, name: str, host: str = "127.0.0.1", days: tuple[int, int] = (-1, 1)) -> tuple[Path, Path]:
+        """Certificate and key for server and client use, for an address or a host name; `days`: valid from, until, from now."""
         key = ec.generate_private_key(ec.SECP256R1())
         numeric = host.replace(".", "").isdigit()
         entry = x509.IPAddress(ipaddress.ip_address(host)) if numeric else x509.DNSName(host)
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        cert = self._signed(subject, key.public_key(), [(x509.SubjectAlternativeName([entry]), False), (usage, False)])
+        cert = self._signed(subject, key.public_key(), [(x509.SubjectAlternativeName([entry]), False), (usage, False)], days)
         paths = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         paths[0].write_bytes(cert.public_bytes(serialization.Encoding.PEM))
         plain, pkcs8 = serialization.NoEncryption(), serialization.PrivateFormat.PKCS8
         paths[1].write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
         return paths
 
-    def server_context(self, *, clients: bool = False) -> ssl.SSLContext:
+    def server_context(self, *, clients: bool = False, days: tuple[int, int] = (-1, 1)) -> ssl.SSLContext:
         """What a server of 127.0.0.1 needs; `clients`: it asks for certificates of this authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*self.issue("server"))
+        context.load_cert_chain(*self.issue("server", days=days))
         if clients:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(self.pem)
         return context
 
-    def _signed(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, extensions: list) -> x509.Certificate:
+    def _signed(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, extensions: list, days: tuple[int, int] = (-1, 1)
+    ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
         builder = builder.serial_number(x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+        start, end = (now + datetime.timedelta(days=n) for n in days)
+        builder = builder.not_valid_before(start).not_valid_after(end)
         for extension, critical in extensions:
             builder = builder.add_extension(extension, critical)
         return builder.sign(self._key, hashes.SHA256())

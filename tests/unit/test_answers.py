@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from aitest_lib.errors import ModelAnswerError
 from aitest_lib.models.answers import all_failed, joined, to_predictions
+from aitest_lib.models.base import private_mask
+from aitest_lib.models.withholding import withholding
 from aitest_lib.types import ModelInfo
 
 FREE = ModelInfo(name="m", type="tabular-classifier", digest="d")
@@ -48,6 +50,30 @@ def test_an_unusable_label_fails_its_row(label, said):
     assert answers.errors[0] is None
     assert said in answers.errors[1]
     assert np.isnan(answers.scores[1]).all()
+
+
+WITHHELD = "(not quoted, since private columns were sent)"
+
+
+@pytest.mark.parametrize(
+    ("label", "scores", "info", "said"),
+    [
+        ("ALICE", None, BINARY, f"got a label that is not among the classes {WITHHELD}, expected one of ['no', 'yes']"),
+        (1980517, None, THREE, f"got a label that is not among the classes {WITHHELD}, expected one of [0, 1, 2]"),
+        ("ALICE", None, NUMBER, "got text as prediction, expected a finite number"),
+        ("no", [0.25, 0.1875], BINARY, "got scores that do not sum to 1, expected"),
+    ],
+)
+def test_nothing_is_quoted_while_private_columns_are_sent(label, scores, info, said):
+    with withholding(True):
+        reason = to_predictions([label], None if scores is None else [scores], 1, info).errors[0]
+    assert said in reason
+    assert not any(value in reason for value in ("ALICE", "1980517", "0.4375"))
+    assert any(value in reason_now(label, scores, info) for value in ("ALICE", "1980517", "0.4375"))
+
+
+def reason_now(label, scores, info):
+    return to_predictions([label], None if scores is None else [scores], 1, info).errors[0]
 
 
 @pytest.mark.parametrize(
@@ -157,3 +183,22 @@ def test_joining_failed_parts():
     assert both.errors.tolist() == ["lost", "lost", None]
     assert np.isnan(both.scores[:2]).all()
     assert len(joined([])) == 0
+
+
+class Counted:
+    """A private value that counts how often it is looked at."""
+
+    looks = 0
+
+    def __str__(self):
+        Counted.looks += 1
+        return "Maria Muster"
+
+
+def test_private_values_are_looked_at_only_for_a_message():
+    hide = private_mask(pd.DataFrame({"name": [Counted()], "note": ["ab"]}), ["name", "note"])
+    assert Counted.looks == 0
+    assert hide("got Maria Muster, ab") == "got ***, ab"
+    looks = Counted.looks
+    assert hide("Maria  Muster and Maria Muster") == "Maria  Muster and ***"
+    assert Counted.looks == looks

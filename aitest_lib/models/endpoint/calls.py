@@ -1,24 +1,32 @@
 """From templates to a call that can be sent: address, headers, credentials, body; and who may see the credentials.
 
-Credentials go to hosts that the card names. An address that came out of an answer may lead anywhere, so it gets none.
+Credentials go to hosts that the card names. An address that came out of an answer may lead anywhere, so it gets none, nor
+what a step before the run gave, which usually is a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache, cached_property
 from typing import Any
+
+from jinja2 import TemplateError
 
 from aitest_lib.config.endpoint import Auth, Endpoint, Step
 from aitest_lib.config.endpoint_secrets import is_secret_header
 from aitest_lib.config.endpoint_urls import Origin, literal_start, origin_of, shown
-from aitest_lib.config.secrets import remember, resolve
+from aitest_lib.config.secrets import remember, remember_briefly, resolve
+from aitest_lib.config.templates import is_template, used_paths, used_variables
 from aitest_lib.errors import ModelAnswerError
+from aitest_lib.models.answers import is_encodable
 from aitest_lib.models.endpoint.bodies import BodyMaker, File
 from aitest_lib.models.endpoint.templates import Template
 from aitest_lib.models.endpoint.wire import Call
 
 _OF_THE_BODY = ("content-type", "content-encoding", "accept")
+_SHORTEST_TOKEN = 8  # characters of what a body or an address takes from a step before the run, to be masked
+_TEMPLATE = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})", re.DOTALL)
 
 
 class Hosts:
@@ -48,7 +56,6 @@ class CallMaker:
 
     def __init__(self, spec: Endpoint | Step, endpoint: Endpoint, hosts: Hosts) -> None:
         self._hosts = hosts
-        self._is_step = isinstance(spec, Step)
         self._what = f"the address of step {spec.name}" if isinstance(spec, Step) else "the address"
         self._url = Template(spec.url)
         self._headers = _templates(spec.headers)
@@ -64,19 +71,25 @@ class CallMaker:
         self._body = BodyMaker(spec)
         self._accept = "application/json" if isinstance(spec, Endpoint) and "json" in spec.response.kind else None
         self._method = spec.method or ("POST" if self._body.exists else "GET")
+        # The variables that come out of answers: the same in the whole run, or others with every case.
+        self._of_run = {step.name for step in endpoint.steps if step.when == "before_run"}
+        self._of_case = {step.name for step in endpoint.steps if step.when != "before_run"} | {"call"}
         own = [self._url, *self._headers.values(), *self._auth_templates.values(), *self._body.templates]
         self.uses: set[str] = set().union(*(one.uses for one in own))
 
     def make(self, values: Mapping[str, Any], file: File, rows: int) -> Call:
         """The call for these values; `ModelAnswerError` where an address or a header would be none."""
+        self._remember_tokens(values)
         url = self._url.line(values, self._what)
+        if not is_encodable(url):
+            raise ModelAnswerError(f"{self._what} cannot be made: a value filled in is not valid Unicode")
         origin = origin_of(resolve(url))
         if origin is None:
             raise ModelAnswerError(f"{self._what} cannot be made: got {shown(url)!r}, expected http:// or https:// and a host")
         is_named = self._hosts.names(url)
-        if not is_named and any(one.names for one in (self._url, *self._body.templates)):
+        if not is_named and (held := self._held()):
             raise ModelAnswerError(
-                f"{self._what} leads to {origin[1]}, which the card does not name, and the call holds a secret; "
+                f"{self._what} leads to {origin[1]}, which the card does not name, and the call holds {held}; "
                 "write the host into the card if you trust it"
             )
         body = self._body.make(values, file)
@@ -86,6 +99,14 @@ class CallMaker:
         headers |= {name: value for name, value in defaults.items() if value is not None and name.lower() not in given}
         auth = self._made_auth(values, origin == self._hosts.own) if is_named else None
         return Call(url=url, method=self._method, headers=headers, content=body.content, auth=auth, rows=rows)
+
+    def _held(self) -> str | None:
+        """What in address and body is for nobody but the hosts that the card names."""
+        sent = [self._url, *self._body.templates]
+        if any(one.names for one in sent):
+            return "a secret"
+        tokens = {name for one in sent for name in one.uses & self._of_run} - _namer(self._url.source)
+        return f"a value of step {min(tokens)}" if tokens else None
 
     def _made_headers(self, values: Mapping[str, Any], is_named: bool, is_own: bool) -> dict[str, str]:
         headers = {}
@@ -98,7 +119,7 @@ class CallMaker:
                 continue
             value = one.line(values, f"the header {name}")
             if one.uses:
-                one.remember(values)
+                self._remember(one, values)
                 if not value.isascii():
                     raise ModelAnswerError(f"the header {name} cannot be made: a value filled in is not ASCII")
             headers[name] = value
@@ -114,9 +135,26 @@ class CallMaker:
         made = {}
         for key, one in templates.items():
             made[key] = one.line(values, f"auth.{key}")
-            one.remember(values)
-            remember(made[key])
+            self._remember(one, values)
+            if one.uses <= self._of_run:
+                remember(made[key])
+            elif one.uses & (self._of_run | self._of_case):
+                remember_briefly(made[key])
         return auth.model_copy(update=made)
+
+    def _remember_tokens(self, values: Mapping[str, Any]) -> None:
+        """Messages mask what address and body take from the steps before the run."""
+        for one in (self._url, *self._body.templates):
+            for text in map(_without_host, _taken(one.source, values, self._of_run)):
+                if len(text) >= _SHORTEST_TOKEN:
+                    remember(text)
+
+    def _remember(self, one: Template, values: Mapping[str, Any]) -> None:
+        """Messages mask what credentials take from the answers of steps; those of one case only while it is recent."""
+        for text in _taken(one.source, values, self._of_run):
+            remember(text)
+        for text in _taken(one.source, values, self._of_case):
+            remember_briefly(text)
 
 
 def _templates(headers: Mapping[str, str]) -> dict[str, Template]:
@@ -132,3 +170,57 @@ def _auth_templates(auth: Auth | None) -> dict[str, Template]:
 def _literal_origin(url: str) -> Origin | None:
     start = literal_start(url)
     return None if start is None else origin_of(resolve(start))
+
+
+@cache
+def _paths(source: str) -> list[tuple[str, ...]]:
+    """The variables of a template with their keys: `{{ login.token }}` → ("login", "token")."""
+    paths = used_paths(source) if is_template(source) else set()
+    return [path for path in paths if not any(len(path) < len(other) and other[: len(path)] == path for other in paths)]
+
+
+def _taken(source: str, values: Mapping[str, Any], names: Collection[str]) -> Iterator[str]:
+    """The texts and whole numbers that a template takes from the variables of these names."""
+    for path in _paths(source):
+        if path[0] not in names:
+            continue
+        value = values.get(path[0])
+        for key in path[1:]:
+            if isinstance(value, Mapping) and key in value:
+                value = value[key]
+            elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+                value = value[int(key)]
+            else:
+                break  # a method, as in `login.get("token")`: it may take anything
+        yield from _texts(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, (str, int)) and not isinstance(one, bool):
+            yield str(one)
+        elif isinstance(one, (Mapping, list)):
+            left += one.values() if isinstance(one, Mapping) else one
+
+
+def _without_host(text: str) -> str:
+    """An address keeps its host in messages."""
+    return text if origin_of(text) is None else text.partition("://")[2].partition("/")[2]
+
+
+@cache
+def _namer(url: str) -> set[str]:
+    """The one variable that says the host of an address; none where several do."""
+    head = ""
+    for piece in _TEMPLATE.split(url):
+        end = None if _TEMPLATE.fullmatch(piece) else re.search(r"[/?#]", piece.replace("://", ":::"))
+        head += piece if end is None else piece[: end.start()]
+        if end is not None:
+            break
+    try:
+        found = used_variables(head)
+    except TemplateError:  # cut within a condition
+        return set()
+    return found if len(found) == 1 else set()

@@ -15,6 +15,7 @@ from aitest_lib.config.secrets import remember
 from aitest_lib.errors import InputError, ModelAnswerError
 from aitest_lib.models.base import excerpt
 from aitest_lib.models.endpoint.auth import Credentials, authorized
+from aitest_lib.models.endpoint.contents import COMPRESSED, PLAIN, as_text, decompressed
 from aitest_lib.models.endpoint.network import Network
 from aitest_lib.models.endpoint.rate import RateLimiter
 from aitest_lib.models.endpoint.wire import MAX_ANSWER, Answer, Call, WireError, resolved_url, shown
@@ -23,7 +24,6 @@ LONGEST_CONNECT_S = 10.0
 KEEPALIVE_S = 5.0
 MAX_REDIRECTS = 5
 LOSES_THE_BODY = (301, 302, 303)  # clients follow these with a GET
-ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 
 for _name in ("httpx", "httpcore"):
     logging.getLogger(_name).setLevel(logging.WARNING)  # their info lines show URLs, which may carry keys
@@ -40,26 +40,19 @@ class HttpClient:
         self._rate = rate
         self._timeout_s = timeout_s
         self._proxy = None if proxy is None else shown(proxy)
-        pool = httpcore.ConnectionPool(
-            ssl_context=context,
-            proxy=None if proxy is None else _proxy(proxy, context),
-            max_connections=None,
-            max_keepalive_connections=keep,
-            keepalive_expiry=KEEPALIVE_S,
-            network_backend=network,
-        )
-        self._client = httpx.Client(
-            transport=_PoolTransport(pool),
-            trust_env=False,  # a proxy of the environment would see the data: only what the card names is used
-            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, LONGEST_CONNECT_S)),
-            headers={"Accept-Encoding": "gzip, deflate"},
-        )
+        self._context = context
+        self._proxied = None if proxy is None else _proxy(proxy, context)
+        self._keeping, self._fresh = self._made_client(keep), self._made_client(0)
 
-    def send(self, call: Call, held: Credentials) -> Answer:
-        """The answer, whatever its status. Raises `WireError` where none came, `ModelAnswerError` where it is too large."""
+    def send(self, call: Call, held: Credentials, *, fresh: bool = False) -> Answer:
+        """The answer, whatever its status; `fresh`: over a new connection.
+
+        Raises `WireError` where none came, `ModelAnswerError` where it is too large.
+        """
+        client = self._fresh if fresh else self._keeping
         try:
             with self._network.within(self._timeout_s):
-                return self._followed(call, held)
+                return self._followed(client, call, held)
         except httpcore.ConnectTimeout as error:
             seconds = min(self._timeout_s, LONGEST_CONNECT_S)
             raise WireError(f"no connection within {seconds:g} s", connected=False) from error
@@ -72,21 +65,43 @@ class HttpClient:
             mend = "check url (http:// or https://) and headers"
             raise WireError("no call can be made: HTTP does not allow it", connected=False, mend=mend) from None
         except RuntimeError as error:
-            if not self._client.is_closed:
+            if not client.is_closed:
                 raise
             raise WireError("the connections were closed", connected=True) from error
         except (httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError) as error:
             connected = not isinstance(error, httpcore.ConnectError)
-            raise WireError(f"{type(error).__name__}: {excerpt(str(error))}", connected=connected) from error
+            problem = f"{type(error).__name__}: {excerpt(str(error))}"
+            raise WireError(problem, connected=connected, stale=self._network.is_stale) from error
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
+        self._keeping.close()
+        self._fresh.close()
 
-    def _followed(self, call: Call, held: Credentials) -> Answer:
+    def _made_client(self, keep: int) -> httpx.Client:
+        pool = httpcore.ConnectionPool(
+            ssl_context=self._context,
+            proxy=self._proxied,
+            max_connections=None,
+            max_keepalive_connections=keep,
+            keepalive_expiry=KEEPALIVE_S,
+            network_backend=self._network,
+        )
+        return httpx.Client(
+            transport=_PoolTransport(pool),
+            trust_env=False,  # a proxy of the environment would see the data: only what the card names is used
+            timeout=httpx.Timeout(self._timeout_s, connect=min(self._timeout_s, LONGEST_CONNECT_S)),
+            headers={"Accept-Encoding": "gzip, deflate"},
+        )
+
+    def _followed(self, client: httpx.Client, call: Call, held: Credentials) -> Answer:
         url = resolved_url(call.url)
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._client.send(self._build(call, url, held), stream=True)
+            self._network.begin()
+            try:
+                response = client.send(self._build(client, call, url, held), stream=True)
+            except httpx.InvalidURL:
+                raise _not_http() from None
             try:
                 if response.next_request is None:
                     return Answer(response.status_code, _read(response), response.headers.get("Retry-After", ""))
@@ -96,10 +111,10 @@ class HttpClient:
         mend = "put the final URL into the card"
         raise WireError(f"it redirects more than {MAX_REDIRECTS} times", connected=True, mend=mend)
 
-    def _build(self, call: Call, url: str, held: Credentials) -> httpx.Request:
+    def _build(self, client: httpx.Client, call: Call, url: str, held: Credentials) -> httpx.Request:
         target, headers = authorized(call, url, held)
         extensions = {"trace": self._trace} if self._rate.limited else {}
-        return self._client.build_request(call.method, target, content=call.content, headers=headers, extensions=extensions)
+        return client.build_request(call.method, target, content=call.content, headers=headers, extensions=extensions)
 
     def _trace(self, event: str, details: Mapping[str, Any]) -> None:
         """Called by httpcore: a connected call that is about to go out keeps its distance from the one before."""
@@ -141,7 +156,19 @@ class _Body(httpx.SyncByteStream):
         return self._answer.iter_stream()
 
     def close(self) -> None:
+        if _has_more(self._answer):
+            self._answer.extensions["network_stream"].close()
         self._answer.close()
+
+
+def _has_more(answer: httpcore.Response) -> bool:
+    """Whether bytes stand after the end of the answer: they would be taken for the answer to the next call.
+
+    httpcore looks at the socket only, not at what it has read already. Where its inside is not as expected, the answer is yes.
+    """
+    connection: Any = getattr(getattr(answer.stream, "_stream", None), "_connection", None)
+    http: Any = getattr(connection, "_h11_state", None)
+    return http is None or bool(http.trailing_data[0])
 
 
 def parsed_proxy(proxy: str) -> httpx.URL:
@@ -170,10 +197,14 @@ def _proxy(proxy: str, context: ssl.SSLContext) -> httpcore.Proxy:
 def _redirect_target(response: httpx.Response, target: httpx.URL) -> str:
     """Where to send the call again. A redirect must not lose the body, nor carry data and credentials to another host."""
     came_from, method = response.request.url, response.request.method
-    plain = target.copy_with(userinfo=b"")
+    if target.scheme not in ("http", "https"):
+        raise _not_http()
+    plain = target.copy_with(userinfo=came_from.userinfo)  # never that of the Location
     if not _same_host(came_from, target):
+        tells = _port(target) != _port(came_from) and (target.port or target.host == came_from.host)
+        port = f":{_port(target)}" if tells else ""
         raise WireError(
-            f"it redirects to {target.scheme}://{target.host}, another host",
+            f"it redirects to {target.scheme}://{target.host}{port}, another host",
             connected=True,
             mend="if you trust it, put that URL into the card",
         )
@@ -184,6 +215,11 @@ def _redirect_target(response: httpx.Response, target: httpx.URL) -> str:
             mend="put the final URL into the card",
         )
     return str(plain)
+
+
+def _not_http() -> WireError:
+    problem = "it redirects to what is no http:// or https:// address"
+    return WireError(problem, connected=True, mend="put the final URL into the card")
 
 
 def _same_host(one: httpx.URL, other: httpx.URL) -> bool:
@@ -199,22 +235,13 @@ def _port(url: httpx.URL) -> int:
 def _read(response: httpx.Response) -> str:
     """The body as text, no more than `MAX_ANSWER` bytes however it was compressed."""
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in ENCODINGS:
+    if encoding not in PLAIN + COMPRESSED:
         raise ModelAnswerError(f"got an answer in Content-Encoding {encoding[:40]!r}, expected none, gzip or deflate")
     chunks: list[bytes] = []
     size = 0
-    for chunk in response.iter_bytes():
+    for chunk in decompressed(response.iter_raw(), encoding):
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_ANSWER:
             raise ModelAnswerError(f"got an answer of more than {MAX_ANSWER // 2**20} MiB, expected less; send smaller batches")
-    return _text(b"".join(chunks), response.charset_encoding)
-
-
-def _text(data: bytes, charset: str | None) -> str:
-    """Bytes as text; UTF-8 where the charset is none or unknown. A byte order mark is no part of the text."""
-    try:
-        text = data.decode(charset or "utf-8", "replace")
-    except (LookupError, UnicodeError):  # "zlib", "idna": Python knows them, but not as the charset of a text
-        text = data.decode("utf-8", "replace")
-    return text.removeprefix("\ufeff")
+    return as_text(b"".join(chunks), response.charset_encoding)

@@ -13,11 +13,13 @@ from aitest_lib.models.base import StopSwitch, Usage, hidden, hiding, private_ma
 from aitest_lib.models.batches import Batch, isolate, not_asked, taken
 from aitest_lib.models.endpoint.payloads import Payload, checked_inputs
 from aitest_lib.models.endpoint.responses import Reader
-from aitest_lib.models.endpoint.steps import Exchange, StepFailed
+from aitest_lib.models.endpoint.steps import Exchange, StepFailed, StepRefused
 from aitest_lib.models.endpoint.transport import Transport
 from aitest_lib.types import ModelInfo, Predictions
 
-NEVER_USABLE_AFTER = 20  # calls with a single input refused, and not one usable answer yet
+NEVER_USABLE_AFTER = 20  # calls with a single input answered unusably, and not one usable answer yet
+REFUSED_AFTER = 40  # calls with a single input, each asked twice, denied since the last usable answer
+DENIED = {403: "check that the credentials may use this model", 404: "check `endpoint.url`"}
 
 
 class EndpointModel:
@@ -38,7 +40,7 @@ class EndpointModel:
         self._reader = Reader(self._endpoint.response, info, threshold)
         self._lock = Lock()
         self._usable = False
-        self._refused = 0
+        self._in_a_row = 0
 
     def start(self) -> None:
         """Nothing to start."""
@@ -90,24 +92,35 @@ class EndpointModel:
         try:
             answer = self._exchange.ask(Payload(self._card, batch, self._exchange.uses), n)
         except StepFailed as error:
-            self._note_refusal(n, str(error))
+            mend = "check this step's credentials" if isinstance(error, StepRefused) else None
+            self._note_failure(n, str(error), mend)
             raise
         try:
             answers = self._reader.read(answer, n)
         except ModelAnswerError as error:
-            self._note_refusal(n, str(error))
-            raise
-        self._usable = self._usable or not answers.errors.all()
+            mend = DENIED.get(answer.status)
+            self._note_failure(n, str(error), mend)
+            if self._usable or not mend:
+                raise
+            raise ModelAnswerError(f"{error}; {mend}") from error
+        if not answers.errors.all():
+            self._usable, self._in_a_row = True, 0
         return answers
 
-    def _note_refusal(self, rows: int, reason: str) -> None:
-        """An endpoint that has refused many single inputs and answered none is not asked thousands of times more."""
-        if self._usable or rows > 1:
+    def _note_failure(self, rows: int, reason: str, mend: str | None) -> None:
+        """A model that answers nothing usably, or denies everything, is not asked thousands of times more.
+
+        `mend`: of what was denied. One denied input proves nothing: a firewall in front of the model may dislike it.
+        """
+        if rows > 1 or (self._usable and not mend):
             return
         with self._lock:
-            self._refused += 1
-        if self._refused > NEVER_USABLE_AFTER:
-            raise self._transport.refused(f"the model has answered no input usably, the last: {reason}; check the card")
+            self._in_a_row += 1
+        if not self._usable and self._in_a_row > NEVER_USABLE_AFTER:
+            todo = mend or "check the card"
+            raise self._transport.refused(f"the model has answered no input usably, the last: {reason}; {todo}")
+        if self._in_a_row > REFUSED_AFTER:
+            raise self._transport.refused(f"the model refuses every input by now, the last: {reason}; {mend}")
 
 
 def _known(future: Future[Predictions], n: int) -> Predictions:

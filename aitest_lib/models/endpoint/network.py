@@ -22,7 +22,7 @@ from weakref import WeakSet
 import httpcore
 
 from aitest_lib.models.base import POLL_S, StopSwitch
-from aitest_lib.models.endpoint.tls import certificate_error
+from aitest_lib.models.endpoint.tls import tls_error
 
 Address = tuple[Any, ...]
 Resolved = tuple[socket.AddressFamily, Address]
@@ -38,6 +38,19 @@ class Network(httpcore.NetworkBackend):
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._lock = threading.RLock()  # re-entrant: a signal handler may call `shutdown` in a thread that holds it
         self._now = threading.local()
+
+    def begin(self) -> None:
+        """A call of this thread is about to go out."""
+        self._now.connects = self._now.heard = False
+
+    def heard(self) -> None:
+        """A byte of an answer has come."""
+        self._now.heard = True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether this thread's call went out on a connection of an earlier one, and not a byte came back."""
+        return not self._now.connects and not self._now.heard
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -71,6 +84,7 @@ class Network(httpcore.NetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
         """A connection to the first address of `host` that takes one."""
+        self._now.connects = True
         with _raising(httpcore.ConnectTimeout, httpcore.ConnectError):
             return SocketStream(self.open(host, port, self.left(timeout)), self)
 
@@ -154,11 +168,15 @@ class SocketStream(httpcore.NetworkStream):
     def __init__(self, connected: socket.socket, network: Network) -> None:
         self._socket = connected
         self._network = network
+        self._carries_tls = False
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         with _raising(httpcore.ReadTimeout, httpcore.ReadError):
             self._socket.settimeout(self._network.left(timeout))
-            return self._socket.recv(max_bytes)
+            data = self._socket.recv(max_bytes)
+        if data and not self._carries_tls:
+            self._network.heard()
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         left = memoryview(buffer)
@@ -173,7 +191,8 @@ class SocketStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return TlsStream(self, ssl_context, server_hostname, timeout)
+        self._carries_tls = True
+        return TlsStream(self, self._network, ssl_context, server_hostname, timeout)
 
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable":
@@ -187,9 +206,16 @@ class TlsStream(httpcore.NetworkStream):
     """TLS over any other stream, TLS itself included (an https proxy). Raises `WireError` where certificates do not do."""
 
     def __init__(
-        self, inner: httpcore.NetworkStream, context: ssl.SSLContext, hostname: str | None, timeout: float | None
+        self,
+        inner: httpcore.NetworkStream,
+        network: Network,
+        context: ssl.SSLContext,
+        hostname: str | None,
+        timeout: float | None,
     ) -> None:
         self._inner = inner
+        self._network = network
+        self._carries_tls = False
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         try:
             self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=hostname)
@@ -206,9 +232,15 @@ class TlsStream(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         try:
-            return self._run(partial(self._tls.read, max_bytes), timeout, httpcore.ReadError)
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            return b""  # closed, with or without saying so: HTTP knows by itself whether the answer is complete
+            data = self._run(partial(self._tls.read, max_bytes), timeout, httpcore.ReadError)
+        except ssl.SSLZeroReturnError:
+            return b""
+        except ssl.SSLEOFError as error:
+            # HTTP may take the end of the connection for the end of the answer, so that anybody could cut it (RFC 9112, 9.8).
+            raise httpcore.ReadError("the connection was closed without the end that TLS demands") from error
+        if data and not self._carries_tls:
+            self._network.heard()
+        return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         left = memoryview(buffer)
@@ -222,10 +254,15 @@ class TlsStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return TlsStream(self, ssl_context, server_hostname, timeout)
+        self._carries_tls = True
+        return TlsStream(self, self._network, ssl_context, server_hostname, timeout)
 
     def get_extra_info(self, info: str) -> Any:
-        return self._tls if info == "ssl_object" else self._inner.get_extra_info(info)
+        if info == "ssl_object":
+            return self._tls
+        if info == "is_readable" and (self._tls.pending() or self._incoming.pending):
+            return True
+        return self._inner.get_extra_info(info)
 
     def _run(self, step: Callable[[], T], timeout: float | None, failure: type[Exception]) -> T:
         """Repeats a TLS operation while it wants more from the other side; what it has to say goes out each time."""
@@ -246,7 +283,7 @@ class TlsStream(httpcore.NetworkStream):
             except ssl.SSLError as error:
                 with contextlib.suppress(httpcore.NetworkError, httpcore.TimeoutException):
                     self._flush(timeout)  # the alert that tells the other side
-                raise certificate_error(error) or failure(_tls_message(error)) from error
+                raise tls_error(error) or failure(_tls_message(error)) from error
             else:
                 self._flush(timeout)
                 return result
@@ -272,7 +309,7 @@ def _raising(timeout: type[Exception], failure: type[Exception]) -> Iterator[Non
 
 
 def _readable(one: socket.socket) -> bool:
-    """Whether a read would return at once; of an idle connection: that it has been closed."""
+    """Whether a read would return at once; of an idle connection: that it has been closed, or sends what nobody asked for."""
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(one, selectors.EVENT_READ)

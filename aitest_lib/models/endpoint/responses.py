@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,27 +38,28 @@ class Reader:
 
     def read(self, answer: Answer, n: int) -> Predictions:
         """The answers to n inputs; `ModelAnswerError` where the response as a whole is unusable."""
-        sent, came = f"sent {rows_text(n)}", excerpt(answer.text)
+        sent = f"sent {rows_text(n)}"
         if not 200 <= answer.status < 300:
-            raise ModelAnswerError(f"{sent}, got HTTP {answer.status} {came}".strip())
+            raise ModelAnswerError(f"{sent}, got HTTP {answer.status} {excerpt(answer.text)}".strip())
         try:
             data = parsed(answer.text, self._response.kind, self._info.type)
         except ModelAnswerError as error:
-            raise ModelAnswerError(f"{sent}, {error}: {came or 'nothing'}") from error
-        if self._success is not None and not searched(self._success, data, "success", came):
-            raise ModelAnswerError(f"{sent}, got an answer where `{self._response.success}` is not true: {came}")
-        labels = self._found(self._labels, self._response.labels, data, "labels", n, came)
-        scores = self._found(self._scores, self._response.scores, data, "scores", n, came)
+            raise ModelAnswerError(f"{sent}, {error}: {_came(answer)}") from error
+        if self._success is not None and not _searched(self._success, data, "success", answer):
+            problem = f"got an answer where `{self._response.success}` is not true"
+            raise ModelAnswerError(f"{sent}, {problem}: {excerpt(answer.text)}")
+        labels = self._found(self._labels, self._response.labels, data, "labels", n, answer)
+        scores = self._found(self._scores, self._response.scores, data, "scores", n, answer)
         if self._response.kind in ("text", "csv"):
             labels, scores = self._from_text(labels), _as_numbers(scores)
         return to_predictions(labels, scores, n, self._info, self._threshold)
 
-    def _found(self, expression: ParsedResult | None, source: str | None, data: Any, what: str, n: int, came: str) -> Any:
+    def _found(self, expression: ParsedResult | None, source: str | None, data: Any, what: str, n: int, answer: Answer) -> Any:
         if expression is None:
             return None
-        value = searched(expression, data, what, came)
+        value = _searched(expression, data, what, answer)
         if value is None:
-            raise ModelAnswerError(f"sent {rows_text(n)}, found no {what} at `{source}`, got {came or 'nothing'}")
+            raise ModelAnswerError(f"sent {rows_text(n)}, found no {what} at `{source}`, got {_came(answer)}")
         if isinstance(value, list) and len(value) < n and source and ("[*]" in source or "[]" in source):
             raise ModelAnswerError(
                 f"sent {rows_text(n)}, got {len(value)} {what[:-1] if len(value) == 1 else what} at `{source}`: "
@@ -80,13 +82,23 @@ def compiled(expression: str | None) -> ParsedResult | None:
     return None if expression is None else jmespath.compile(expression)
 
 
-def searched(expression: ParsedResult, data: Any, what: str, came: str) -> Any:
+def searched(expression: ParsedResult, data: Any, what: str) -> Any:
     """What an expression finds in an answer; `ModelAnswerError` where it cannot be applied to it."""
     try:
         return expression.search(data)
     except Exception as error:  # an answer can be of any form, and the library checks few of them
-        problem = _problem(error)
-        raise ModelAnswerError(f"`{what}` cannot be read from the answer: {problem}; got {came}") from error
+        raise ModelAnswerError(f"`{what}` cannot be read from the answer: {_problem(error)}") from error
+
+
+def _searched(expression: ParsedResult, data: Any, what: str, answer: Answer) -> Any:
+    try:
+        return searched(expression, data, what)
+    except ModelAnswerError as error:
+        raise ModelAnswerError(f"{error}; got {excerpt(answer.text)}") from error
+
+
+def _came(answer: Answer) -> str:
+    return excerpt(answer.text) or "nothing"
 
 
 def _problem(error: Exception) -> str:
@@ -135,8 +147,7 @@ def messages_json(text: str) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise ModelAnswerError(f"got the key {excerpt(repr(twice))} twice in one object of the JSON")
     return found
 

@@ -42,30 +42,22 @@ class Exchange:
         self.uses: set[str] = self._main.uses.union(*(one.uses for one in steps))
         self._lock = Lock()
         self._run_values: Values | None = None
+        self._has_answered = False
 
     def ask(self, payload: Payload, n: int) -> Answer:
         """The answer that holds the predictions for n inputs: the last `after_call` step's, else that of the main call.
 
         After a 401 the steps before the run and before this case are made again, once. An input that is asked anew, since its
-        answer was unusable, is a new case. Raises what `Transport.send` does, and `ModelAnswerError` where a step fails.
+        answer was unusable, is a new case. Raises what `Transport.send` does, and `ModelAnswerError` where a step fails; one
+        that is refused before anything was answered ends the run, since its credentials do not get better with the next input.
         """
-        case = _Case(self, payload)
-        renew = case.renew if self._steps["before_run"] or self._steps["before_case"] else None
-
-        def make() -> Call:
-            values = case.values | self._results("before_call", case.values, case)
-            case.last = values
-            return self._main.make(values, case.file, n)
-
-        answer = self._transport.send(make, renew=renew)
-        if self._is_websocket and answer.status == 200:
-            answer = replace(answer, text=messages_json(answer.text))
-        if not self._steps["after_call"] or not 200 <= answer.status < 300:
-            return answer
-        values = case.last | {"call": _data(answer.text)}
-        for step in self._steps["after_call"]:
-            result, answer = step.made(case.current(values), case.file, case.renew_run)
-            values[step.step.name] = result
+        try:
+            answer = self._asked(_Case(self, payload), n)
+        except StepRefused as error:
+            if self._has_answered:
+                raise
+            raise self._transport.refused(f"the model cannot be used: {error}; check this step's credentials") from error
+        self._has_answered |= 200 <= answer.status < 300
         return answer
 
     def run_values(self) -> Values:
@@ -87,6 +79,25 @@ class Exchange:
     def case_values(self, values: Values, case: _Case) -> dict[str, Any]:
         """What the `before_case` steps give."""
         return self._results("before_case", values, case)
+
+    def _asked(self, case: _Case, n: int) -> Answer:
+        renew = case.renew if self._steps["before_run"] or self._steps["before_case"] else None
+
+        def make() -> Call:
+            values = case.values | self._results("before_call", case.values, case)
+            case.last = values
+            return self._main.make(values, case.file, n)
+
+        answer = self._transport.send(make, renew=renew)
+        if self._is_websocket and answer.status == 200:
+            answer = replace(answer, text=messages_json(answer.text))
+        if not self._steps["after_call"] or not 200 <= answer.status < 300:
+            return answer
+        values = case.last | {"call": _data(answer.text)}
+        for step in self._steps["after_call"]:
+            result, answer = step.made(case.current(values), case.file, case.renew_run)
+            values[step.step.name] = result
+        return answer
 
     def _made_before_run(self) -> Values:
         values: dict[str, Any] = dict(self._model)
@@ -150,6 +161,10 @@ class StepFailed(ModelAnswerError):
     """A step that the endpoint did not answer as the card expects; for its input there is no answer."""
 
 
+class StepRefused(StepFailed):
+    """A step whose credentials were refused, HTTP 401 or 403, at a host that the card names."""
+
+
 class StepCall:
     """One step of the card, ready to be made."""
 
@@ -198,11 +213,10 @@ class StepCall:
             raise ModelUnavailable(f"step {self.step.name}: {error}") from error
         if 200 <= answer.status < 300:
             return answer
-        failed = self._failed(f"got HTTP {answer.status} {excerpt(answer.text)}".strip())
-        if answer.status in (401, 403) and self._hosts.names(url):
-            # Credentials do not get better with the next input; a signed address out of an answer may be another one.
-            raise self._transport.refused(f"the model cannot be used: {failed}; check this step's credentials")
-        raise failed
+        problem = f"step {self.step.name}: got HTTP {answer.status} {excerpt(answer.text)}".strip()
+        # A signed address out of an answer may be another one with the next input.
+        is_refused = answer.status in (401, 403) and self._hosts.names(url)
+        raise StepRefused(problem) if is_refused else StepFailed(problem)
 
     def _result(self, data: Any) -> Any:
         if not self._extract:
@@ -218,9 +232,9 @@ class StepCall:
 
     def _searched(self, expression: ParsedResult, data: Any, what: str) -> Any:
         try:
-            return searched(expression, data, what, _outline(data))
+            return searched(expression, data, what)
         except ModelAnswerError as error:
-            raise self._failed(str(error)) from error
+            raise self._failed(f"{error}; got {_outline(data)}") from error
 
     def _failed(self, problem: str) -> StepFailed:
         return StepFailed(f"step {self.step.name}: {problem}")

@@ -75,7 +75,7 @@ class Template:
         try:
             return self._sandbox.rendered(self._template, values)
         except RecursionError as error:
-            raise ModelAnswerError("{_CANNOT}: the template calls itself too often") from error
+            raise ModelAnswerError(f"{_CANNOT}: the template calls itself too often") from error
         except Exception as error:  # a template's filters may raise anything on real inputs
             problem = str(error) or type(error).__name__
             raise ModelAnswerError(f"{_CANNOT}: {problem}") from error

@@ -19,8 +19,9 @@ _ABOUT_OURS = (
     "ALERT_CERTIFICATE_UNKNOWN",
     "ALERT_CERTIFICATE_EXPIRED",
     "ALERT_ACCESS_DENIED",
-    "ALERT_HANDSHAKE_FAILURE",
 )
+_VERSIONS = ("UNSUPPORTED_PROTOCOL", "ALERT_PROTOCOL_VERSION")
+_OUT_OF_DATE = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 
 
 def tls_context(tls: Tls | None, base_dir: Path) -> ssl.SSLContext:
@@ -44,16 +45,31 @@ def tls_context(tls: Tls | None, base_dir: Path) -> ssl.SSLContext:
     return context
 
 
-def certificate_error(error: ssl.SSLError) -> WireError | None:
-    """What to do about a certificate that one side does not accept; None where `error` is something else."""
+def tls_error(error: ssl.SSLError) -> WireError | None:
+    """What to do about a certificate or a TLS version that one side does not accept; None where `error` is something else."""
     if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _OUT_OF_DATE:
+            return WireError(
+                f"its certificate is out of date ({error.verify_message})",
+                connected=True,
+                mend="renew the server's certificate, and check the clock of this machine",
+            )
         return WireError(
             f"its certificate is not trusted ({error.verify_message})",
             connected=True,
             mend="set endpoint.tls.ca to the PEM file of its CA, or correct the host in the URL",
         )
-    if any(alert in (error.reason or "") for alert in _ABOUT_OURS):
-        said = (error.reason or "").lower().replace("_", " ")
+    reason = error.reason or ""
+    said = reason.lower().replace("_", " ")
+    if any(problem in reason for problem in _VERSIONS):
+        return WireError(f"its TLS version is too old ({said})", connected=True, mend="have the server offer TLS 1.2 or 1.3")
+    if "ALERT_HANDSHAKE_FAILURE" in reason:
+        return WireError(
+            f"it ends the TLS handshake ({said})",
+            connected=True,
+            mend="set endpoint.tls.cert and endpoint.tls.key if it wants to know who asks, else have it offer TLS 1.2 or 1.3",
+        )
+    if any(alert in reason for alert in _ABOUT_OURS):
         return WireError(
             f"it does not accept our certificate, or the lack of one ({said})",
             connected=True,

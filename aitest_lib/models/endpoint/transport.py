@@ -38,11 +38,10 @@ __all__ = ["Answer", "Call", "Transport"]
 RETRIED = (429, 502, 503, 504)
 REFUSED = {
     401: "check `endpoint.auth` and its secret",
-    403: "check that the credentials may use this model",
-    404: "check `endpoint.url`",
     407: "check `endpoint.proxy` and its credentials",
 }
 OPEN_AFTER = 3  # calls in a row that got no answer
+REPEATS = 6  # of a call that got HTTP 401, each time with new credentials
 BACKOFF_S = 0.5  # mean of the first pause is half of it
 LONGEST_BACKOFF_S = 30.0
 LONGEST_RETRY_AFTER_S = 60.0
@@ -62,7 +61,8 @@ class Transport:
         self._tls = tls_context(endpoint.tls, base_dir)
         self._tokens = Tokens(self._token, stop)
         self._client: HttpClient | None = None
-        self._lost_in_a_row = 0
+        self._lost_in_a_row = {"calls": 0, "steps": 0}
+        self._has_let_in = False
         self._has_answered = False
         self._broken: str | None = None
         self._lock = Lock()
@@ -70,24 +70,27 @@ class Transport:
     def send(self, make: Callable[[], Call], *, renew: Callable[[], bool] | None = None) -> Answer:
         """The answer to one call, retried as the card says. Re-entrant: `make` may send calls of its own.
 
-        `make`: builds the call, before every attempt. `renew`: told once of an HTTP 401; true where it has renewed what the
-        call carries, so that asking again makes sense.
+        `make`: builds the call, before every attempt. `renew`: told of an HTTP 401; true where it has renewed what the call
+        carries, so that asking again makes sense. That is done once; up to `REPEATS` times where the model has let calls in
+        before, since credentials that do not last may be used up by other threads before this one comes to use them.
 
-        The status is 200..599; 401, 403, 404 and 407 to a call with inputs are refusals of the model, not answers.
+        The status is 200..599; 401 and 407 to a call with inputs are refusals of the model, not answers.
         Raises `ModelUnavailable` (refused, cannot be connected, no answer three calls in a row), `CallLostError` (this call got
         no answer), `ModelAnswerError` (too large), `Interrupted`, or `InputError` (a reference that is not set).
         """
-        renewed = False
+        repeats = 0
 
         def ask(call: Call, retry: bool) -> Answer:
-            nonlocal renewed
-            held = credentials(call.auth, self._tokens)
-            answer = self._exchange(call, held, retry=retry)
-            if answer.status != 401 or renewed or not self._renewed(call.auth, held, renew):
-                return answer
-            renewed = True
-            again = make()
-            return self._exchange(again, credentials(again.auth, self._tokens), retry=True)
+            nonlocal repeats
+            while True:
+                held = credentials(call.auth, self._tokens)
+                answer = self._exchange(call, held, retry=retry)
+                if answer.status != 401:
+                    return answer
+                if repeats >= (REPEATS if self._has_let_in else 1) or not self._renewed(call.auth, held, renew):
+                    return answer
+                repeats += 1
+                call, retry = make(), True
 
         try:
             call, answer = self._persistently(make, ask, lambda status: status in RETRIED)
@@ -155,7 +158,20 @@ class Transport:
                 self._usage.add(rows=call.rows, retry=retry)
             if resolved_url(call.url).startswith(("ws://", "wss://")):
                 return self._over_websocket(call, held)
+            return self._over_http(call, held, counted=counted)
+
+    def _over_http(self, call: Call, held: Credentials, *, counted: bool) -> Answer:
+        try:
             return self._http().send(call, held)
+        except WireError as error:
+            if not error.stale:
+                raise
+        # The server gave up the idle connection just when we used it: browsers, too, ask again then (RFC 9112, 9.3.1).
+        self._rate.turn()
+        self._check()
+        if counted:
+            self._usage.add(rows=call.rows, retry=True)
+        return self._http().send(call, held, fresh=True)
 
     def _over_websocket(self, call: Call, held: Credentials) -> Answer:
         messages = messages_of(call.content or b"[]")
@@ -214,8 +230,9 @@ class Transport:
 
     def _judge(self, call: Call, answer: Answer) -> None:
         with self._lock:
-            self._lost_in_a_row = 0
+            self._lost_in_a_row[_kind(call)] = 0
             self._has_answered |= bool(call.rows)
+            self._has_let_in |= bool(call.rows) and answer.status != 401
         if call.rows and answer.status in REFUSED:
             raise self.refused(
                 f"the model at {call.shown_url} refuses calls: {call.method} got {_came(answer)}; {REFUSED[answer.status]}"
@@ -231,8 +248,8 @@ class Transport:
             proxy = " and `endpoint.proxy`" if self._endpoint.proxy else ""
             return self.refused(f"the model cannot be reached: {message}; check that it runs and `endpoint.url`{proxy}")
         with self._lock:
-            self._lost_in_a_row += 1
-            lost = self._lost_in_a_row
+            self._lost_in_a_row[_kind(call)] += 1
+            lost = self._lost_in_a_row[_kind(call)]
         if lost >= OPEN_AFTER:
             mend = "check its health, or lower `concurrency` and `rate_per_s`, or raise `timeout_s` and `retries`"
             if not self._has_answered:
@@ -247,6 +264,11 @@ class _NoAnswerError(Exception):
     def __init__(self, call: Call, problem: str, connected: bool, mend: str | None) -> None:
         super().__init__(problem)
         self.call, self.connected, self.mend = call, connected, mend
+
+
+def _kind(call: Call) -> str:
+    """Steps are counted by themselves: a model that answers them may yet be lost for its inputs, and the other way round."""
+    return "calls" if call.rows else "steps"
 
 
 def _came(answer: Answer) -> str:

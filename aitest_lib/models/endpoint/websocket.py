@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from aitest_lib.errors import ModelAnswerError
 from aitest_lib.models.base import POLL_S, StopSwitch, excerpt
 from aitest_lib.models.endpoint.network import Network
-from aitest_lib.models.endpoint.tls import certificate_error
+from aitest_lib.models.endpoint.tls import tls_error
 from aitest_lib.models.endpoint.wire import MAX_ANSWER, Answer, WireError, shown
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ FRAME = 8_000  # bytes of a binary message: a quarter of a second of 16 kHz PCM1
 MAX_MESSAGE = 64 * 1024 * 1024  # bytes
 LONGEST_OPEN_S = 10.0
 
-logging.getLogger("websockets").setLevel(logging.WARNING)  # its debug lines show headers and messages
+# Its debug lines show headers and messages, and its errors are tracebacks of what `WireError` says in a line.
+logging.getLogger("websockets").setLevel(logging.CRITICAL)
 
 
 class HandshakeRefused(Exception):
@@ -143,7 +144,7 @@ def _connection(
         raise WireError(problem, connected=busy, mend=None if busy else mend) from error
     except (OSError, EOFError, WebSocketException) as error:
         reason = made[0].recv_exc if made else error  # with TLS 1.3 a server says only now what it thinks of our certificate
-        refused = certificate_error(reason) if isinstance(reason, ssl.SSLError) else None
+        refused = tls_error(reason) if isinstance(reason, ssl.SSLError) else None
         what = "the opening handshake failed: " if made else ""
         problem = f"{what}{type(error).__name__}: {excerpt(str(error))}"
         raise refused or WireError(problem, connected=bool(made)) from error

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from aitest_lib.config.endpoint import Auth
 from aitest_lib.config.secrets import mask, resolve
 
-MAX_ANSWER = 256 * 1024 * 1024  # bytes, after decompression
+MAX_ANSWER = 64 * 1024 * 1024  # bytes, after decompression
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
 
 
@@ -49,12 +49,16 @@ class Answer:
 
 
 class WireError(Exception):
-    """No answer came. `connected`: the other side was there. `mend`: what to change, where asking again cannot help."""
+    """No answer came. `connected`: the other side was there. `mend`: what to change, where asking again cannot help.
 
-    def __init__(self, problem: str, *, connected: bool, mend: str | None = None) -> None:
+    `stale`: the connection was one of an earlier call, and the other side closed it without a byte of an answer.
+    """
+
+    def __init__(self, problem: str, *, connected: bool, mend: str | None = None, stale: bool = False) -> None:
         super().__init__(problem)
         self.connected = connected
         self.mend = mend
+        self.stale = stale
 
 
 def resolved_url(url: str) -> str:

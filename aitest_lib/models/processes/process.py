@@ -52,7 +52,7 @@ class ModelProcess:
         os.set_blocking(self._to, False)
         Thread(target=_drain, args=(stderr, self._log), daemon=True).start()
         try:
-            header, _ = self._exchange(program.start, [], "the start", START_S)
+            header, _ = self._exchange(program.start, [], 0, START_S)
         except (ProcessDied, ProcessKilled) as error:
             self.end()
             raise InputError(f"{program.what} cannot be started: {error}") from error
@@ -74,7 +74,7 @@ class ModelProcess:
         """
         table, buffers = python_child.encode_table(inputs)
         self._calls += 1
-        answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, rows_text(len(inputs)), limit_s)
+        answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, len(inputs), limit_s)
         if answer.get("id") != self._calls:
             raise self._out_of_turn(rows_text(len(inputs)))
         self._at_first = self._at_first or resident(self._process.pid)
@@ -93,14 +93,19 @@ class ModelProcess:
             if pipe:
                 pipe.close()
 
-    def _exchange(self, header: dict[str, Any], buffers: list[bytes], what: str, limit_s: float) -> python_child.Frame:
+    def _exchange(self, header: dict[str, Any], buffers: list[bytes], rows: int, limit_s: float) -> python_child.Frame:
+        """Sends a frame and reads the next one. `rows`: as many as are asked, 0 at the start."""
+        what = rows_text(rows) if rows else "the start"
+        most = python_child.most_bytes(rows)
         deadline = time.monotonic() + limit_s
         try:
             self._write(python_child.pack(header, buffers), deadline)
             mark, size = python_child.HEAD.unpack(self._read(python_child.HEAD.size, deadline))
-            if mark != python_child.MARK:
+            if mark != python_child.MARK or size > most:
                 raise self._out_of_turn(what)
             answer = json.loads(self._read(size, deadline))
+            if sum(map(abs, answer["buffers"])) > most:
+                raise self._out_of_turn(what)
             return answer, [self._read(size, deadline) for size in answer["buffers"]]
         except (BrokenPipeError, EOFError) as error:
             raise ProcessDied(f"the model's process {self._ending()} at {what}{self._last_words()}") from error

@@ -15,11 +15,10 @@ import inspect
 import json
 import os
 import resource
+import select
 import signal
 import struct
 import sys
-import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -34,6 +33,7 @@ MARK = b"\xa1AI\n"
 RAW_KINDS = "biuf"  # numpy kinds that travel as bytes
 LONGEST = 500  # characters of an exception's message
 LARGEST = 2**63  # beyond it an integer is no label
+ANSWER_BYTES, ROW_BYTES = 64 << 20, 1 << 10  # of one answer: so many, and so many more for each row
 
 
 class MisfitError(Exception):
@@ -52,12 +52,12 @@ def serve(load: Load) -> None:
 
     Whatever the model's code raises is reported, `SystemExit` included: one bad input must not end the process.
     """
+    _end_with_parent(0)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here, and leaves no file behind
-    threading.Thread(target=_die_with_parent, args=(os.getppid(),), daemon=True).start()
     own = os.getpid()
     start = read_frame(source)
     if start is None:
@@ -80,6 +80,7 @@ def serve(load: Load) -> None:
             labels, scores = ask(decode_table(header["table"], buffers))
             answers, parts = _encoded({"labels": labels, "scores": scores})
             reply = pack({**number, **answers}, parts)
+            _check_size(len(reply), header["table"]["rows"])
         except MisfitError as error:
             reply = pack({**number, "misfit": str(error)}, [])
         except BaseException as error:  # noqa: BLE001
@@ -178,6 +179,11 @@ def pack(header: dict[str, Any], buffers: list[bytes]) -> bytes:
     """One frame as bytes."""
     data = json.dumps({**header, "buffers": [len(one) for one in buffers]}).encode()
     return HEAD.pack(MARK, len(data)) + data + b"".join(buffers)
+
+
+def most_bytes(rows: int) -> int:
+    """How many bytes the answer to so many rows may have."""
+    return ANSWER_BYTES + rows * ROW_BYTES
 
 
 def encode_table(table: pd.DataFrame) -> tuple[dict[str, Any], list[bytes]]:
@@ -308,11 +314,37 @@ def _plain_classes(classes: Any) -> Any:
     return found if usable else None
 
 
-def _die_with_parent(parent: int) -> None:
-    """Ends the process when its parent is gone. (PR_SET_PDEATHSIG would fire when the starting *thread* ends.)"""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.killpg(0, signal.SIGKILL)  # it leads a session of its own: what the model started goes, too
+def _check_size(size: int, rows: int) -> None:
+    if size > most_bytes(rows):
+        raise ValueError(
+            f"the answer to {rows} row{'' if rows == 1 else 's'} has {size / 1e6:,.0f} MB, "
+            f"expected at most {most_bytes(rows) / 1e6:,.0f} MB"
+        )
+
+
+def _end_with_parent(pipe: int) -> None:
+    """Starts a process that ends this session when nobody holds the other end of the pipe any more.
+
+    A process, since a model may keep every thread of this one waiting (it holds the GIL); and no child of this one, so that a
+    model that waits for its children does not wait for it. (PR_SET_PDEATHSIG would fire when the starting *thread* ends.)
+    """
+    first = os.fork()
+    if first:
+        os.waitpid(first, 0)
+        return
+    if os.fork():
+        os._exit(0)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (1, 2):  # else the pipes seem open while the model is gone
+            os.dup2(nowhere, stream)
+        gone = select.poll()
+        gone.register(pipe, 0)  # no event but the hang-up, which is always told
+        gone.poll()
+    finally:
+        os.killpg(0, signal.SIGKILL)  # the session is the model's own: what it started goes, too
 
 
 if __name__ == "__main__":
