@@ -3,7 +3,8 @@
     answers/<model digest>/<epoch>/<time and chance>.parquet      columns: digest, repeat, label, scores, run
 
 A segment is written once and never changed, so that two runs need no lock: a query may be asked twice, nothing is torn.
-Only usable answers are kept: an error is asked again.
+Only usable answers are kept: an error is asked again. A segment that is not as `write_segment` writes them, or is another
+model's or epoch's by its metadata, is removed when it is read, and what stood in it is asked again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -36,6 +38,8 @@ SEGMENT = pa.schema(
         ("run", pa.string()),
     ]
 )
+MODEL = b"aitest.model"  # "<model digest>/<epoch>" in a segment's metadata
+ROOT = "answers/"
 MISSING = -1
 
 
@@ -74,7 +78,7 @@ def distinct(digests: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.in
 
 def folder(model_digest: str, epoch: str) -> str:
     """Where the answers of a model's epoch stand in the store."""
-    return f"answers/{model_digest}/{epoch}"
+    return f"{ROOT}{model_digest}/{epoch}"
 
 
 def write_segment(
@@ -95,60 +99,117 @@ def write_segment(
             else pa.array([None if np.isnan(row).any() else row for row in scores], pa.list_(pa.float64())),
             "run": pa.array([run_id] * int(good.sum())),
         },
-        schema=SEGMENT,
+        schema=SEGMENT.with_metadata({MODEL: where.removeprefix(ROOT)}),
     )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     store.write(f"{where}/{time.time_ns():020d}-{os.urandom(4).hex()}.parquet", sink.getvalue().to_pybytes())
 
 
-def read_book(store: Store, folders: Iterable[str], repeat: int = 0) -> AnswerBook:
-    """All answers of the given folders. Where an input was answered twice, the earlier answer counts."""
-    digests, codes, score_rows = [], [], []
-    runs: dict[str, int] = {}
-    known: dict[str, int] = {}
+def read_book(store: Store, folders: Iterable[str], repeat: int = 0, classes: int | None = None) -> AnswerBook:
+    """All answers of the given folders. Where an input was answered twice, the earlier answer counts.
+
+    `classes`: how many scores an answer has, if any; where it is None, as many as in most segments.
+    """
+    segments = []
+    parsed: dict[str, Scalar] = {}
     for where in folders:
         paths = [path for path in store.files(where) if path.endswith(".parquet")]
         for path, data in store.read_many(paths):
-            table = None if data is None else _segment(store, path, data)
-            if table is None:
+            try:
+                segment = None if data is None else _segment(path, decode_table(data, store.url_of(path)), where, parsed)
+            except (ArtifactMissing, pa.ArrowException, ValueError, RecursionError):
+                store.remove(path)
                 continue
-            table = table.filter(pc.field("repeat") == repeat)
-            if not table.num_rows:
-                continue
-            run = table.column("run")[0].as_py()
-            runs[run] = runs.get(run, 0) + table.num_rows
-            digests.append(_void(table.column("digest")))
-            encoded = table.column("label").combine_chunks().dictionary_encode()
-            encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-            remap = np.array([known.setdefault(text, len(known)) for text in encoded.dictionary.to_pylist()], np.int32)
-            codes.append(remap[encoded.indices.to_numpy()])
-            score_rows.append(table.column("scores"))
-    if not digests:
+            if segment is not None and segment.repeat == repeat:
+                segments.append(segment)
+    segments = _of_one_width(store, segments, classes)
+    if not segments:
         return AnswerBook(np.empty(0, "V16"), np.empty(0, np.int32), (), None, {})
+    runs: Counter[str] = Counter()
+    known: dict[str, int] = {}
+    codes = []
+    for segment in segments:
+        runs[segment.run] += len(segment.digests)
+        remap = np.array([known.setdefault(text, len(known)) for text in segment.texts], np.int32)
+        codes.append(remap[segment.codes])
     # The first of equal digests is kept, and segments are read in the order of their writing.
-    every = np.concatenate(digests)
-    digests.clear()
-    unique, first = distinct(every)
-    del every
-    scores = _scores(pa.chunked_array([chunk for column in score_rows for chunk in column.chunks]))
+    unique, first = distinct(np.concatenate([segment.digests for segment in segments]))
+    scores = _scores(pa.chunked_array([chunk for segment in segments for chunk in segment.scores.chunks]))
     return AnswerBook(
         unique,
         np.concatenate(codes)[first],
-        tuple(json.loads(text) for text in known),
+        tuple(parsed[text] for text in known),
         None if scores is None else scores[first],
-        runs,
+        dict(runs),
     )
 
 
-def _segment(store: Store, path: str, data: bytes) -> pa.Table | None:
-    """A segment; a damaged or foreign one is removed, and what stood in it is asked again."""
-    try:
-        table = decode_table(data, store.url_of(path))
-        return table.cast(SEGMENT)
-    except (ArtifactMissing, pa.ArrowInvalid, ValueError):
-        store.remove(path)
-        return None
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """A checked segment: `codes` index `texts`, its distinct labels as JSON; `width` scores an answer, 0 where none has any."""
+
+    path: str
+    repeat: int
+    run: str
+    digests: NDArray[np.void]
+    codes: NDArray[np.int32]
+    texts: list[str]
+    scores: pa.ChunkedArray
+    width: int
+
+
+def _segment(path: str, table: pa.Table, where: str, parsed: dict[str, Scalar]) -> _Segment:
+    """Adds the distinct labels to `parsed`. A `ValueError` where the table is not what `write_segment` writes into `where`."""
+    named = (table.schema.metadata or {}).get(MODEL)
+    if named is not None and named != where.removeprefix(ROOT).encode():
+        raise ValueError("got another model's or epoch's answers")
+    table = table.cast(SEGMENT)
+    repeats, runs = (pc.unique(table.column(name)).to_pylist() for name in ("repeat", "run"))
+    if len(repeats) != 1 or len(runs) != 1 or repeats[0] is None or repeats[0] < 0 or runs[0] is None:
+        raise ValueError("got answers that are not of one batch of one run")
+    if table.column("digest").null_count or table.column("label").null_count:
+        raise ValueError("got an answer without an input or a label")
+    labels = table.column("label").combine_chunks().dictionary_encode()
+    labels = labels.combine_chunks() if isinstance(labels, pa.ChunkedArray) else labels
+    texts = labels.dictionary.to_pylist()
+    parsed |= _scalars([text for text in texts if text not in parsed])
+    width = _checked_width(table.column("scores"))
+    digests = _void(table.column("digest"))
+    return _Segment(path, repeats[0], runs[0], digests, labels.indices.to_numpy(), texts, table.column("scores"), width)
+
+
+def _scalars(texts: list[str]) -> dict[str, Scalar]:
+    """The labels of their canonical JSON; a `ValueError` for anything else."""
+    values = json.loads(f"[{','.join(texts)}]")  # at once: a regressor's labels are as many as its answers
+    if len(values) != len(texts) or not all(
+        isinstance(value, str | int | float) and canonical_json(value) == text
+        for value, text in zip(values, texts, strict=True)
+    ):
+        raise ValueError("got a label that is not canonical JSON of one scalar")
+    return dict(zip(texts, values, strict=True))
+
+
+def _checked_width(column: pa.ChunkedArray) -> int:
+    """Scores of an answer, 0 where no answer has any; a `ValueError` unless all have the same number of scores in 0..1."""
+    lists = column.drop_null()
+    widths = pc.unique(pc.list_value_length(lists)).to_pylist()
+    if not widths:
+        return 0
+    scores = pc.list_flatten(lists).to_numpy()  # NaN where null
+    if len(widths) != 1 or not widths[0] or not ((scores >= 0) & (scores <= 1)).all():
+        raise ValueError("got scores that are not of one width, in 0..1")
+    return int(widths[0])
+
+
+def _of_one_width(store: Store, segments: list[_Segment], classes: int | None) -> list[_Segment]:
+    """The segments without scores or with `classes` of them (None: with as many as most have); the others are removed."""
+    widths = Counter(segment.width for segment in segments if segment.width)
+    width = classes if classes is not None or not widths else widths.most_common(1)[0][0]
+    for segment in segments:
+        if segment.width not in (0, width):
+            store.remove(segment.path)
+    return [segment for segment in segments if segment.width in (0, width)]
 
 
 def book_digest(book: AnswerBook, places: NDArray[np.int64]) -> str:
@@ -171,13 +232,11 @@ def _void(column: pa.ChunkedArray) -> NDArray[np.void]:
 
 
 def _scores(column: pa.ChunkedArray) -> NDArray[np.float64] | None:
-    """(m, classes) with NaN rows where one answer came without scores; None where none has any."""
-    widths = pc.unique(pc.list_value_length(column.drop_null())).to_pylist()
-    if not widths:
+    """(m, classes) of lists of one width, with NaN rows where one answer came without scores; None where none has any."""
+    lists = column.drop_null()
+    if not len(lists):
         return None
-    width = int(max(widths))
-    result = np.full((len(column), width), np.nan)
-    present = pc.and_(column.is_valid(), pc.equal(pc.fill_null(pc.list_value_length(column), 0), width))
-    mask = np.asarray(present.to_numpy(zero_copy_only=False) if isinstance(present, pa.Array) else present.to_numpy(), bool)
-    result[mask] = pc.list_flatten(column.filter(present)).to_numpy().reshape(-1, width)
+    flat = pc.list_flatten(lists).to_numpy()
+    result = np.full((len(column), len(flat) // len(lists)), np.nan)
+    result[np.asarray(column.is_valid().to_numpy(), bool)] = flat.reshape(len(lists), -1)
     return result

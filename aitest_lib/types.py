@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ Scalar = str | int | float | bool
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "skipped", "error")
 # The suite's status is the worst of its properties', in this order (contract, section 5).
 SEVERITY: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "unjudged", "skipped")
+
+OBJECT = re.compile(r"objects/[0-9a-f]{2}/[0-9a-f]{30}\.[a-z0-9]+")
 
 
 def worst(statuses: list[Status]) -> Status:
@@ -62,12 +65,22 @@ class Clip:
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactRef:
-    """A stored artifact: what tasks hand to one another instead of arrays."""
+    """A stored artifact: what tasks hand to one another instead of arrays.
+
+    `uri` is exactly where an artifact of this digest and codec stands. Anything else, as a damaged or foreign record may
+    hold it, is a `ValueError`: no reference leads to what is no artifact.
+    """
 
     uri: str
     digest: str
     codec: str
     rows: int
+
+    def __post_init__(self) -> None:
+        named = all(isinstance(part, str) for part in (self.uri, self.digest, self.codec))
+        counted = isinstance(self.rows, int) and not isinstance(self.rows, bool) and self.rows >= 0
+        if not (named and counted and OBJECT.fullmatch(self.uri) and self.uri == object_path(self.digest, self.codec)):
+            raise ValueError(f"got the artifact {self.uri!r:.100}, expected the path of its digest and codec")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, the only form that crosses a task's border."""
@@ -75,5 +88,13 @@ class ArtifactRef:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> ArtifactRef:
-        """Inverse of `to_dict`."""
-        return cls(uri=data["uri"], digest=data["digest"], codec=data["codec"], rows=data["rows"])
+        """Inverse of `to_dict`; `ValueError` for what is no reference."""
+        try:
+            return cls(uri=data["uri"], digest=data["digest"], codec=data["codec"], rows=data["rows"])
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"got {data!r:.100}, expected a reference") from error
+
+
+def object_path(digest: str, codec: str) -> str:
+    """Where in a store the artifact of a digest (32 hex digits) stands."""
+    return f"objects/{digest[:2]}/{digest[2:]}.{codec}"

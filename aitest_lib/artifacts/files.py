@@ -6,6 +6,7 @@ that into messages.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from aitest_lib.canonical import DIGEST_BYTES, digest_bytes
+from aitest_lib.errors import StoreError
 
 TEMPORARY = ".tmp-"
 CHUNK = 1 << 20
@@ -28,12 +30,22 @@ class RemoteFiles:
         self.root = root.rstrip("/")
 
     def at(self, path: str) -> str:
-        """The path as the file system knows it."""
+        """The path as the file system knows it; one that leads out of the root is a `StoreError`."""
+        if ".." in path.split("/") or "\0" in path:
+            raise StoreError(f"path {path[:100]!r} leads out of the store {self.root}; remove the record that names it")
         return f"{self.root}/{path}"
 
     def write(self, path: str, data: bytes) -> None:
         """Writes a file whole: a reader sees the old bytes or the new ones."""
         self.fs.pipe_file(self.at(path), data)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Writes a file whole where there is none yet; False where there is one. Of several at once one succeeds."""
+        try:
+            self.fs.pipe_file(self.at(path), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
 
     def write_new(self, path: str, data: bytes) -> None:
         """Writes a file whose name is the digest of its bytes; undamaged ones that are there already may be left."""
@@ -125,7 +137,7 @@ class LocalFiles(RemoteFiles):
     """Files of a folder on a local disk."""
 
     def write(self, path: str, data: bytes) -> None:
-        target = Path(self.root, path)
+        target = Path(self.at(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = fresh_file(target.parent)
         try:
@@ -135,14 +147,27 @@ class LocalFiles(RemoteFiles):
             fresh.unlink(missing_ok=True)
             raise
 
+    def create(self, path: str, data: bytes) -> bool:
+        target = Path(self.at(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = fresh_file(target.parent)
+        try:
+            fresh.write_bytes(data)
+            _link(fresh, target)
+        except FileExistsError:
+            return False
+        finally:
+            fresh.unlink(missing_ok=True)
+        return True
+
     def upload(self, path: str, file: Path) -> None:
-        target = Path(self.root, path)
+        target = Path(self.at(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(file, target)
 
     def remove_empty(self, folder: str) -> None:
         with suppress(OSError):
-            Path(self.root, folder).rmdir()
+            Path(self.at(folder)).rmdir()
 
     def scratch_folder(self) -> Path:
         return Path(self.root, "scratch")  # on the same disk, so that `upload` only renames
@@ -156,3 +181,14 @@ def fresh_file(folder: Path) -> Path:
     file = folder / f"{TEMPORARY}{uuid4().hex}"
     file.touch(exist_ok=False)
     return file
+
+
+def _link(file: Path, target: Path) -> None:
+    """Gives a finished file a second name, unless that is taken. Disks without hard links get a copy."""
+    try:
+        os.link(file, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        with target.open("xb") as handle:
+            handle.write(file.read_bytes())

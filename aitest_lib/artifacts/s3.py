@@ -34,9 +34,11 @@ AWAY = {
     *("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError", "ConnectionError"),
     *("HTTPClientError", "ProxyConnectionError", "ResponseStreamingError", "IncompleteReadError", "ResponseParserError"),
     *("ClientPayloadError", "IncompleteRead", "FSTimeoutError", "ClientConnectorError", "ServerDisconnectedError"),
+    *("FlexibleChecksumError", "IncompleteBody"),  # a part of the body was lost on the way
 }
-# Answers to a conditional PUT: the object is there, is being written, or the server knows no conditions.
-UNCONDITIONAL = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NotImplemented", "501")
+# Answers to a conditional PUT: the object is there or is being written; the server knows no conditions.
+TAKEN = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409")
+UNCONDITIONAL = ("NotImplemented", "501")
 REFUSED = "the credentials are refused; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN (or the profile)"
 RIGHTS = "access denied; give these credentials the rights to read, write, list and delete there"
 UNSET = "there are no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile with AWS_PROFILE"
@@ -67,6 +69,13 @@ def open_s3(url: str) -> S3Files:
         raise InputError(f"store {scheme}://{rest}: got {what}, expected s3://bucket/prefix; correct AITEST_STORE")
     if set(prefix) & set("?#"):
         raise InputError(f"store {url}: got a prefix with ? or #, expected letters, digits, - _ . and /; correct AITEST_STORE")
+    if "\\" in prefix or (prefix.strip("/") and {"", ".", ".."} & set(prefix.removesuffix("/").split("/"))):
+        raise InputError(
+            f"store {url}: got a prefix with //, /./, /../ or \\, expected names with single / between; correct AITEST_STORE"
+        )
+    authority = os.environ.get("AWS_CA_BUNDLE")
+    if authority and not Path(authority).exists():
+        raise InputError(f"AWS_CA_BUNDLE: got {authority}, which does not exist; correct or unset it")
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#@\s]*)?", endpoint):
         raise InputError("AWS_ENDPOINT_URL is not an address; expected http://host:port or https://host, without credentials")
@@ -79,13 +88,25 @@ class S3Files(RemoteFiles):
     def write(self, path: str, data: bytes) -> None:
         self.fs.pipe_file(self.at(path), data)
 
+    def create(self, path: str, data: bytes) -> bool:
+        try:
+            self.fs.pipe_file(self.at(path), data, mode="create")
+        except OSError as error:
+            code = code_of(error)
+            if code not in (*TAKEN, *UNCONDITIONAL):
+                raise
+            if code in TAKEN or self.exists(path):
+                return False
+            self.write(path, data)
+        return True
+
     def write_new(self, path: str, data: bytes) -> None:
         # One request where the object is new. Where it is not, the server's MD5 says whether it is undamaged; a server
         # that names no MD5 (encrypted buckets, parts) or knows no conditions gets it again.
         try:
             self.fs.pipe_file(self.at(path), data, mode="create")
         except OSError as error:
-            if code_of(error) not in UNCONDITIONAL:
+            if code_of(error) not in (*TAKEN, *UNCONDITIONAL):
                 raise
             if self._tag(path) != md5(data, usedforsecurity=False).hexdigest():
                 self.write(path, data)

@@ -1,4 +1,4 @@
-"""What one rendering of a template may cost: steps of work, and bytes of texts and lists, counted before they are made.
+"""What one rendering of a template may cost: steps of work, and bytes of texts and lists, counted as they are made.
 
 Nothing that was made is ever taken off again: the bytes bound the memory, however the values are kept.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import wraps
+from itertools import chain
 from typing import Any, cast
 
 from jinja2.exceptions import SecurityError
@@ -45,12 +46,11 @@ class Meter(threading.local):
             raise TemplateLimitError("the template takes too many steps; write it with fewer loops and calls")
 
     def make(self, size: int) -> None:
-        """Counts bytes, before they are taken."""
+        """Counts bytes."""
         self._bytes -= size
         if self._bytes < 0:
             raise TemplateLimitError(
-                "the template makes texts and lists larger than it may in all; write it smaller, or send fewer inputs in a "
-                "call (`batch_size`)"
+                "the template makes too many texts and lists; write it smaller, or send fewer inputs in a call (`batch_size`)"
             )
 
     def made(self, text: str) -> str:
@@ -65,8 +65,9 @@ class Meter(threading.local):
         return 1 + len(text) // _CHARACTERS_PER_STEP
 
     def text(self, value: Any) -> str:
-        """The text of any value; a text is itself, and free."""
+        """The text of any value; a text is itself, and takes no bytes."""
         if isinstance(value, str):
+            self.spend(self.steps_for(value))
             return value
         if type(value) not in _PLAIN:
             self.make(self.weigh(value))
@@ -151,13 +152,33 @@ class Meter(threading.local):
             return _NUMBER * (int(one.size) if hasattr(type(one), "size") else 1), []
         size, inner = 2, []
         for part in parts:
-            plain = _plain_size(part)
+            plain = self._plain_size(part)
             if plain is None:
                 inner.append(iter(part))
             else:
-                self.spend(len(part) // _ITEMS_PER_STEP + plain // _CHARACTERS_PER_STEP)
                 size += plain
         return size, inner
+
+    def _plain_size(self, items: Collection[Any]) -> int | None:
+        """About the characters of numbers and texts, or of lists of them; None where there are other things among them."""
+        count, kinds = len(items), set(map(type, items))
+        lists = kinds == {list}
+        if lists:
+            count += sum(map(len, items))
+        self.spend(count // _ITEMS_PER_STEP)
+        if lists:
+            kinds = set(map(type, chain.from_iterable(items)))
+        if not kinds <= _PLAIN:
+            return None
+        size = _NUMBER * count
+        if int in kinds or str in kinds:
+            for item in chain.from_iterable(items) if lists else items:
+                if type(item) is str:
+                    size += len(item) + 4 - _NUMBER
+                elif type(item) is int:
+                    size += item.bit_length() // 3 + 3 - _NUMBER
+        self.spend(size // _CHARACTERS_PER_STEP)
+        return size
 
 
 class Turns:
@@ -186,16 +207,3 @@ def check_bits(bits: int) -> None:
     """Whole numbers stay small: what is written of them is weighed by the number."""
     if bits > MAX_BITS:
         raise TemplateLimitError(f"the template makes a number larger than {MAX_BITS} bits; write it smaller")
-
-
-def _plain_size(items: Collection[Any]) -> int | None:
-    """About the characters of numbers and texts; None where there are other things among them."""
-    kinds = set(map(type, items))
-    if not kinds <= _PLAIN:
-        return None
-    size = _NUMBER * len(items)
-    if int in kinds:
-        size += sum(item.bit_length() for item in items if type(item) is int) // 3
-    if str in kinds:
-        size += sum(len(item) for item in items if type(item) is str)
-    return size

@@ -17,7 +17,7 @@ from aitest_lib.config.secrets import REFERENCE
 from aitest_lib.config.template_meter import TemplateLimitError
 
 MAX_LENGTH = 64 * 1024  # characters
-TRIAL_STEPS = 300_000  # more than two inputs can need
+TRIAL_STEPS = 1_000_000  # more than two inputs can need
 TRIAL_MADE = 64 * 2**20  # bytes
 # What carries the input, for each modality; a call that uses none of it would ask nothing.
 INPUTS: dict[str, tuple[str, ...]] = {

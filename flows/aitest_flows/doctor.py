@@ -14,7 +14,8 @@ from aitest_tasks.settings import Settings
 Finding = tuple[str, str, str]  # what, "ok" | "missing" | "broken", detail or mend
 
 EXTRAS = {
-    "image": ("torch", "kornia", "botorch", "onnxruntime"),
+    "image": ("torch", "kornia", "botorch", "PIL"),
+    "onnx": ("onnxruntime",),
     "speech": ("torch", "torchaudio", "jiwer", "soundfile"),
     "s3": ("s3fs",),
     "dask": ("prefect_dask",),
@@ -60,8 +61,9 @@ def _store(settings: Settings) -> str:
 def _tracking(settings: Settings) -> str:
     from aitest_tasks.tracking import Tracking
 
-    Tracking(settings)
-    return settings.tracking_uri.split("?")[0]
+    tracking = Tracking(settings)
+    tracking.knows("0" * 32)  # asks the server
+    return tracking.place
 
 
 def _prefect(settings: Settings) -> str:

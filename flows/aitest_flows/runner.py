@@ -85,7 +85,7 @@ def request_run(
     source = memory_source(train) if train is not None else None
     if source is None and config.data.train:
         source = TableSource(located(config.data.train, suite.base_dir))
-    for name in sorted(references(json.dumps(card.raw)) if card is not None and card.card.endpoint else ()):
+    for name in sorted(references(json.dumps(card.raw["endpoint"])) if card is not None and card.card.endpoint else ()):
         secret(name)  # an unset one is told before anything is started
     check_fit(suite, info.type, config.data.label is not None)
     check_data(suite, test)
@@ -131,7 +131,7 @@ def located(path: str, base_dir: Path) -> str:
 
 
 def start(settings: Settings, request: Request) -> Run:
-    """Makes the MLflow parent run and the run's record."""
+    """Makes the MLflow parent run and the run's record. A store that is away is told at once; later it is waited for."""
     settings.store.check()
     tracking = Tracking(settings)
     config = request.suite.suite
@@ -149,7 +149,9 @@ def start(settings: Settings, request: Request) -> Run:
     run_id = tracking.start_run(config.suite, tags, parameters)
     if request.model is not None:
         live.keep_object(run_id, request.model)
-    return create_run(settings.store, run_id, record_of(settings, request, now))
+    record = record_of(settings, request, now)
+    with live.running():  # MLflow has the run already
+        return create_run(settings.store, run_id, record)
 
 
 def record_of(settings: Settings, request: Request, now: datetime) -> dict[str, Any]:
@@ -201,6 +203,7 @@ def user() -> str:
         return "unknown"
 
 
+@live.running()
 def check_resumable(run: Run) -> None:
     """Raises `InputError` where resuming would not give what the run would have given."""
     check_free(run)
@@ -224,6 +227,7 @@ def check_resumable(run: Run) -> None:
     forget_errors(run)
 
 
+@live.running()
 def execute(settings: Settings, run: Run) -> RunReport:
     """Runs the suite flow in this process, on the project's Prefect server."""
     from prefect.settings import (
@@ -239,11 +243,11 @@ def execute(settings: Settings, run: Run) -> RunReport:
     adopt(settings, run)
     keep_memory_lean()
     if run.has("report"):
-        with live.running(), Lease(run):
+        with Lease(run):
             report = RunReport.model_validate(run.read("report"))
             publish(run, report, failing_cases(run, report))
         return report
-    with live.running(), Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
+    with Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
         # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.
         changed: dict[Any, Any] = {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
         try:

@@ -52,6 +52,10 @@ def write_start(
     request = parse_curl(curl) if curl is not None else None
     kind, classes = _guessed(source, label)
     columns = [column for column in names if column != label]
+    if not columns:
+        raise InputError(f"{data}: got no column but the label {label}, expected those that the model is asked with")
+    if classes is not None and len(classes) < 2:
+        raise InputError(f"{data}: got one class only ({classes[0]!r}) in {label}, expected rows of every class")
     if ready is not None:
         card, about = card_like(ready.text, slug(name), columns, kind, classes), _about(ready)
     else:

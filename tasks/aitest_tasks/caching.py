@@ -18,6 +18,7 @@ from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.errors import ArtifactMissing
 from aitest_lib.types import ArtifactRef
+from aitest_tasks.records import RESULTS, misfit
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def job_key(context: TaskRunContext, parameters: dict[str, Any]) -> str:
 
 
 def is_ours(result: bytes) -> bool:
-    """Is a stored result exactly what we write.
+    """Is a stored result exactly what we write: one of a cached task, of its shape.
 
     Prefect takes the serializer, pickle among them, from the stored bytes themselves. What somebody else put into the
     store must not choose how it is read.
@@ -39,8 +40,10 @@ def is_ours(result: bytes) -> bool:
     try:
         stored = json.loads(result)
         plain = stored["metadata"]["serializer"] == JSONSerializer().model_dump(mode="json")
-        return plain and _is_plain(json.loads(stored["result"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        task = stored["metadata"]["storage_key"].rpartition("-")[0]  # see `job_key`
+        result = json.loads(stored["result"])
+        return plain and _is_plain(result) and misfit(result, RESULTS[task]) is None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
 
@@ -52,7 +55,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def refs_in(result: Any) -> list[ArtifactRef]:
-    """All artifact references inside a task's result."""
+    """All artifact references inside a task's result; `ValueError` where one of them is none."""
     if isinstance(result, dict):
         if set(result) == {"uri", "digest", "codec", "rows"}:
             return [ArtifactRef.of(result)]
@@ -63,14 +66,22 @@ def refs_in(result: Any) -> list[ArtifactRef]:
 
 
 def made_again(store: Store, results: list[T], remake: Callable[[int], T]) -> list[T]:
-    """Cached results whose artifacts are gone from the store, or damaged in it, are made again, once."""
-    refs = [refs_in(result) for result in results]
+    """Cached results whose artifacts are gone from the store, or damaged in it, are made again, once; so are results that
+    are none: every cached task returns references, and they lead to artifacts."""
+    refs = [_usable_refs(result) for result in results]
     found = iter(store.intact([ref for part in refs for ref in part]))
-    whole = [all([next(found) for _ in part]) for part in refs]  # noqa: C419 -- a list: every one is taken
+    whole = [bool(part) and all([next(found) for _ in part]) for part in refs]  # noqa: C419 -- a list: every one is taken
     return [
         result if intact else _checked(store, remake(place))
         for place, (result, intact) in enumerate(zip(results, whole, strict=True))
     ]
+
+
+def _usable_refs(result: Any) -> list[ArtifactRef]:
+    try:
+        return refs_in(result)
+    except ValueError:
+        return []
 
 
 def _checked(store: Store, again: T) -> T:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from prefect import task
 
-from aitest_lib.answers import read_book, write_segment
+from aitest_lib.answers import folder, write_segment
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.errors import ArtifactMissing, InputError, ModelUnavailable
 from aitest_lib.models.probe import probe
@@ -16,7 +17,7 @@ from aitest_lib.scorers.oracle import Classes, classes_of
 from aitest_lib.types import Predictions
 from aitest_tasks import live
 from aitest_tasks.inputs import input_digests, model_frame
-from aitest_tasks.querying import add_errors, error_reasons, run_model
+from aitest_tasks.querying import add_errors, answer_book, error_reasons, run_model
 from aitest_tasks.runs import Run, open_run
 
 PROBE_ROWS = 50
@@ -24,6 +25,7 @@ SENTINELS = 50
 CHANGE_LEVEL = 0.001  # chance at which a nondeterministic model of the known flip rate is wrongly called changed
 SELF_FLIP_REPEATS = 2
 SAME_NUMBER = 1e-6
+NUMBERS = (int, float)  # of JSON; `isinstance` would take true and false for numbers, too
 
 
 def epoch_path(model_digest: str) -> str:
@@ -37,7 +39,7 @@ def known_epoch(run: Run) -> dict[str, Any] | None:
         known = run.store.read_json(epoch_path(run.info.digest))
     except ArtifactMissing:
         return None
-    return known if isinstance(known, dict) and {"epoch", *FACTS} <= set(known) else None
+    return known if _is_epoch(known) else None
 
 
 def next_epoch(run: Run) -> int:
@@ -46,7 +48,7 @@ def next_epoch(run: Run) -> int:
         return 1
     where = f"answers/{run.info.digest}/"
     used = {path.removeprefix(where).split("/")[0] for path in run.store.files(where)}
-    return 1 + max((int(name) for name in used if name.isdigit()), default=0)
+    return 1 + max((int(name) for name in used if name.isdecimal()), default=0)
 
 
 @task(name="prepare_model", persist_result=False)
@@ -64,18 +66,18 @@ def prepare_model(run_uri: str, prepared: dict[str, Any]) -> dict[str, Any]:
     if known and run.options.get("fresh"):
         known, number = None, number + 1
     state: dict[str, Any] = {"epoch_number": number, "changed": False, "sentinel": 0, "probed": 0}
-    folder = str(number) if run.info.reusable else f"run-{run.run_id}"
+    epoch = str(number) if run.info.reusable else f"run-{run.run_id}"
     # The record is complete enough for the functions below from here on; it is written once, at the end.
-    run.__dict__["prepared"] = {**prepared, "epoch": folder}
+    run.__dict__["prepared"] = {**prepared, "epoch": epoch}
     if known:
         state |= _sentinels(run, known)
         if state["changed"]:
             known, number = None, number + 1
-            folder = str(number)
+            epoch = str(number)
             state["epoch_number"] = number
-            run.__dict__["prepared"] = {**prepared, "epoch": folder}
+            run.__dict__["prepared"] = {**prepared, "epoch": epoch}
     facts = known or _probe(run, state)
-    result = {**prepared, **state, "epoch": folder, **{key: facts[key] for key in FACTS}}
+    result = {**prepared, **state, "epoch": epoch, **{key: facts[key] for key in FACTS}}
     if run.info.reusable and not known:
         run.store.write_json(epoch_path(run.info.digest), {"epoch": number, **{key: facts[key] for key in FACTS}})
     run.write("prepared", result)
@@ -112,7 +114,7 @@ def _probe(run: Run, state: dict[str, Any]) -> dict[str, Any]:
 
 def _sentinels(run: Run, known: dict[str, Any]) -> dict[str, Any]:
     """Asks up to 50 inputs again that are answered already, and compares."""
-    book = read_book(run.store, [run.answers])
+    book = answer_book(run)
     for ref in run.seeds:
         digests = input_digests(run, get_table(run.store, ref))
         places = book.find(digests)
@@ -129,7 +131,9 @@ def _sentinels(run: Run, known: dict[str, Any]) -> dict[str, Any]:
     changed = is_changed(differing, int(usable.sum()), known["self_flip_rate"])
     if changed:
         # They are the first answers of the new epoch: paid for once, kept.
-        write_segment(run.store, run.answers.rpartition("/")[0] + f"/{known['epoch'] + 1}", digests[rows], answers, run.run_id)
+        # Under a name of their own: what is kept under the run's counts against its budget when it is resumed.
+        where = folder(run.info.digest, str(known["epoch"] + 1))
+        write_segment(run.store, where, digests[rows], answers, f"{run.run_id}-sentinels")
     return {"changed": changed, "sentinel": len(rows)}
 
 
@@ -157,7 +161,22 @@ def check_labels(run: Run, seen: list[Any]) -> None:
 def check_answers(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` where the first answers have nothing in common with the labels, before the rest is paid for."""
     if run.info.type == "tabular-classifier" and seen and run.info.classes is None:
-        classes_of(None, seen, list(read_book(run.store, [run.answers]).values))
+        classes_of(None, seen, list(answer_book(run).values))
+
+
+def _is_epoch(value: Any) -> bool:
+    """Is it what `prepare_model` writes of an epoch; anything else in its place is as good as nothing."""
+    if not isinstance(value, dict) or not {"epoch", *FACTS} <= set(value):
+        return False
+    rate, seconds = value["self_flip_rate"], value["seconds_per_row"]
+    return (
+        type(value["epoch"]) is int
+        and value["epoch"] >= 1
+        and type(value["deterministic"]) is bool
+        and (rate is None or (type(rate) in NUMBERS and 0 <= rate <= 1))
+        and type(seconds) in NUMBERS
+        and 0 < seconds < math.inf
+    )
 
 
 def _differ(answers: Predictions, before: NDArray[np.object_]) -> NDArray[np.bool_]:

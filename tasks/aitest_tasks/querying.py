@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -25,8 +26,8 @@ from aitest_tasks.inputs import input_digests, model_frame
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import DIGEST, RANK
 
-SMALLEST_SHARD, LARGEST_SHARD = 256, 4_000
-SHARD_SECONDS = 5.0  # a shard should last long enough for its overhead not to show, and short enough to lose little
+LARGEST_SHARD = 4_000
+SECONDS_AT_STAKE = 5.0  # work in all shards under way: what a `kill -9` may cost, and enough for their overhead not to show
 
 
 def run_model(run: Run) -> Model:
@@ -45,7 +46,7 @@ def run_model(run: Run) -> Model:
 
 def answer_book(run: Run, repeat: int = 0) -> AnswerBook:
     """All answers that this run may use."""
-    return read_book(run.store, [run.answers], repeat)
+    return read_book(run.store, [run.answers], repeat, None if run.info.classes is None else len(run.info.classes))
 
 
 def needed(run: Run, ref: ArtifactRef) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.bool_]]:
@@ -135,10 +136,16 @@ def make_plan(run: Run, refs: Sequence[ArtifactRef], book: AnswerBook, repeat: i
 
 
 def shard_size(run: Run) -> int:
-    """Inputs in a shard: about five seconds of work at the speed the probe saw, in whole batches."""
-    rows = SHARD_SECONDS / max(run.prepared["seconds_per_row"], 1e-6)
-    batch = int(run.prepared["batch_size"])
-    return max(batch, int(np.clip(rows, SMALLEST_SHARD, LARGEST_SHARD)) // batch * batch)
+    """Inputs in a shard: what all workers together ask in about five seconds at the speed the probe saw, divided among them;
+    whole batches, and enough of them for every call that the model takes at once.
+
+    The workers share the model: a shard lasts about five seconds, too.
+    """
+    workers, batch = int(run.options["workers"]), int(run.prepared["batch_size"])
+    endpoint = run.card.card.endpoint if run.record["card"] else None
+    batches = math.ceil((endpoint.concurrency if endpoint else 1) / workers)
+    rows = min(SECONDS_AT_STAKE / max(run.prepared["seconds_per_row"], 1e-6) / workers, LARGEST_SHARD)
+    return max(batches, int(rows) // batch) * batch
 
 
 @task(name="query_model", persist_result=False)

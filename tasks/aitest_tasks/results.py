@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from prefect.exceptions import ObjectAlreadyExists
 from prefect.filesystems import WritableFileSystem
 
 from aitest_lib.artifacts.store import Store
@@ -48,5 +49,9 @@ class StoreResults(WritableFileSystem):
 def saved_results(store: Store) -> StoreResults:
     """The block of a store, saved on the current Prefect server (which Prefect wants of every result storage)."""
     block = StoreResults(url=store.url)
-    block.save(f"store-{digest(store.url)}", overwrite=True)
+    name = f"store-{digest(store.url)}"
+    try:
+        block.save(name, overwrite=True)
+    except ObjectAlreadyExists:  # another run was saving it at the same moment
+        block.save(name, overwrite=True)
     return block

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 from aitest_lib import __version__
 from aitest_lib.answers import folder
-from aitest_lib.artifacts.store import Store
+from aitest_lib.artifacts.store import Store, json_bytes
 from aitest_lib.canonical import digest
 from aitest_lib.config.card import LoadedCard, load_card_data
 from aitest_lib.config.loading import Document
@@ -36,18 +37,14 @@ from aitest_lib.properties.catalog import spec
 from aitest_lib.reports.report import FailingCase, RunReport
 from aitest_lib.types import ArtifactRef, ModelInfo
 from aitest_tasks import live
+from aitest_tasks.records import MODEL, RECORDS, misfit
 
 LEASE_S = 60.0
 RENEW_S = 15.0
 DRY = "dry-"  # the record of a dry run, gone when it ends
-# What a file of the record must hold to be one, and what to do where it does not.
-KEYS = {
-    "run": {"suite", "base_dir", "card", "card_dir", "model", "test", "options", "fingerprints", "started", "home"},
-    "prepared": {"profile", "shards", "labels"},
-    "report": {"suite", "run_id", "status", "properties"},
-    "lease": {"host", "pid", "birth", "until"},
-    "progress": {"properties"},
-}
+SETTLE_S = 1.0  # in which everybody who takes over an ended lease at the same time has written
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux: another one after every start of the machine
+# What to do where a file of the record is damaged.
 ANEW = "remove it and go on with: aitest resume {}"
 MENDS = {"run": "remove the run's folder and run the suite again: kept answers are used", "prepared": ANEW, "report": ANEW}
 
@@ -78,7 +75,7 @@ class Run:
     @cached_property
     def info(self) -> ModelInfo:
         """The model."""
-        data = dict(self.record["model"])
+        data = {name: self.record["model"][name] for name in MODEL}
         data["classes"] = tuple(data["classes"]) if data["classes"] is not None else None
         return ModelInfo(**data)
 
@@ -115,7 +112,12 @@ class Run:
     def read(self, name: str) -> Any:
         """Reads one file of the record. A damaged one is a `StoreError` that says what to do, or, where the run can do
         without (lease, progress), `ArtifactMissing`."""
-        return checked(self.store, self.run_id, name, self.store.read(f"runs/{self.run_id}/{name}.json"))
+        path = f"runs/{self.run_id}/{name}.json"
+        data = self.store.read(path)
+        try:
+            return checked(self.store, self.run_id, name, data)
+        except StoreError:  # a proxy's page or half an answer may have come in its place: asked for once more
+            return checked(self.store, self.run_id, name, self.store.read(path))
 
     def has(self, name: str) -> bool:
         """Is a file of the record there."""
@@ -155,13 +157,14 @@ def _open(run_uri: str) -> Run:
 
 
 def checked(store: Store, run_id: str, name: str, data: bytes) -> Any:
-    """One file of a run's record, from its bytes."""
+    """One file of a run's record, from its bytes. The record of a dry run, which only its process reads, is not complete."""
     try:
         value = json.loads(data)
-        absent = KEYS.get(name, set()) - set(value) if isinstance(value, dict) else {"an object"}
-        if name == "report" and not absent:
+        why = None if run_id.startswith(DRY) else misfit(value, RECORDS[name])
+        if name == "report" and why is None:
             RunReport.model_validate(value)
-        why = f"got no {', '.join(sorted(absent))}" if absent else None
+    except RecursionError:
+        why = "it is nested too deeply"
     except ValueError as error:  # pydantic's errors are ValueErrors, too
         why = "it is no JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else "it is no report"
     if why is None:
@@ -211,7 +214,10 @@ def failing_cases(run: Run, report: RunReport) -> dict[str, list[FailingCase]]:
         reference = item.artifacts.get("failures")
         if reference:
             path = reference.removeprefix(f"{run.store.url}/")
-            ref = ArtifactRef(uri=path, digest=Path(path).parent.name + Path(path).stem, codec="json", rows=0)
+            try:
+                ref = ArtifactRef(uri=path, digest=Path(path).parent.name + Path(path).stem, codec="json", rows=0)
+            except ValueError as error:
+                raise ArtifactMissing(repr(reference)[:100], "it is no path of an artifact") from error
             found[item.property] = [FailingCase.model_validate(case) for case in run.store.get_json(ref)]
     return found
 
@@ -226,21 +232,28 @@ def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
     return result
 
 
-_held: set[str] = set()  # runs that this process works on
+_held: set[str] = set()  # tokens of the leases of this process
 
 
 class Lease:
-    """Says that somebody works on a run. Renewed by a thread; a lease whose process is gone counts as ended."""
+    """Says that somebody works on a run. Renewed by a thread; a lease whose process is gone counts as ended.
+
+    Of several that enter at once one gets it, the others an `InputError`.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._token = uuid4().hex
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="aitest-lease", daemon=True)
 
     def __enter__(self) -> Self:
-        check_free(self._run)
-        self._write()
-        _held.add(self._run.run_id)
+        _held.add(self._token)
+        try:
+            self._take()
+        except BaseException:
+            _held.discard(self._token)
+            raise
         self._thread.start()
         return self
 
@@ -250,51 +263,91 @@ class Lease:
     def release(self) -> None:
         """Ends the lease at once."""
         self._done.set()
-        _held.discard(self._run.run_id)
+        _held.discard(self._token)
         try:
-            self._run.store.remove(f"runs/{self._run.run_id}/lease.json")
+            if self._stands():
+                self._run.store.remove(f"runs/{self._run.run_id}/lease.json")
         except AitestError:
             return  # it runs out by itself
+
+    def _take(self) -> None:
+        if self._run.store.create(f"runs/{self._run.run_id}/lease.json", json_bytes(self._content())):
+            return
+        if self._stands():
+            return  # it was created, but the answer to that was lost
+        check_free(self._run)
+        # It has ended. Others may have found the same just now: all write, and the last one stands.
+        self._run.write("lease", self._content())
+        live.pause(SETTLE_S)
+        if not self._stands():
+            raise _busy(self._run, _standing(self._run))
+
+    def _stands(self) -> bool:
+        """Is the lease in the store this one."""
+        lease = _standing(self._run)
+        return lease is not None and lease["token"] == self._token
 
     def _renew(self) -> None:
         while not self._done.wait(RENEW_S):
             try:
-                self._write()
+                self._run.write("lease", self._content())
             except AitestError:
                 continue  # the next one may succeed; a store that stays away ends the run elsewhere
 
-    def _write(self) -> None:
-        holder = {
+    def _content(self) -> dict[str, Any]:
+        return {
             "host": socket.gethostname(),
+            "boot": _boot(),
             "pid": os.getpid(),
             "birth": _birth(os.getpid()),
             "until": time.time() + LEASE_S,
+            "token": self._token,
         }
-        self._run.write("lease", holder)
 
 
 def is_alive(run: Run) -> bool:
     """Is somebody working on the run."""
-    try:
-        lease = run.read("lease")
-    except ArtifactMissing:
-        return False
-    if lease["host"] == socket.gethostname():
-        if _birth(lease["pid"]) != lease["birth"]:
-            return False  # killed on this machine: nobody has to wait for the lease to run out
-        if lease["pid"] == os.getpid() and run.run_id not in _held:
-            return False  # ended here while the store was away
-    return bool(lease["until"] > time.time())
+    lease = _standing(run)
+    return lease is not None and _counts(lease)
 
 
 def check_free(run: Run) -> None:
     """Raises `InputError` while somebody else works on the run."""
-    if is_alive(run):
-        lease = run.read("lease")
-        raise InputError(
-            f"run {run.run_id[:8]} is being worked on by process {lease['pid']} on {lease['host']}; "
-            "wait for it or stop it first"
-        )
+    lease = _standing(run)
+    if lease is not None and _counts(lease):
+        raise _busy(run, lease)
+
+
+def _standing(run: Run) -> dict[str, Any] | None:
+    """The lease in the store; None where there is none or a damaged one."""
+    try:
+        return dict(run.read("lease"))
+    except ArtifactMissing:
+        return None
+
+
+def _counts(lease: dict[str, Any]) -> bool:
+    """Does the process of a lease still work."""
+    if (lease["host"], lease["boot"]) == (socket.gethostname(), _boot()):
+        if _birth(lease["pid"]) != lease["birth"]:
+            return False  # killed on this machine: nobody has to wait for the lease to run out
+        if lease["pid"] == os.getpid() and lease["token"] not in _held:
+            return False  # ended here while the store was away
+    # A lease that runs longer than any that is written is damaged.
+    return 0 < float(lease["until"]) - time.time() <= 2 * LEASE_S
+
+
+def _busy(run: Run, lease: dict[str, Any] | None) -> InputError:
+    who = f"process {lease['pid']} on {lease['host']}" if lease else "another process"
+    return InputError(f"run {run.run_id[:8]} is being worked on by {who}; wait for it or stop it first")
+
+
+def _boot() -> str:
+    """Tells machines of one name apart, and a process from one of before a restart; empty where the system does not say."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def _birth(pid: int) -> str | None:
@@ -304,7 +357,7 @@ def _birth(pid: int) -> str | None:
     except OSError:
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, OverflowError):
             return None
         except PermissionError:
             return "unknown"

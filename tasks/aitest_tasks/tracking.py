@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 from prefect import task
@@ -154,9 +154,16 @@ class Tracking:
             self.do("end the run", lambda: self.client.set_terminated(run_id, status))
 
     def _make_database(self) -> None:
-        own, location = self._own_database(), self.settings.artifact_location
-        if own is not None and location is not None:
-            self.do("make the database", lambda: make_database(own, location))
+        own = self._own_database()
+
+        def migrate(uri: str) -> None:
+            from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+            new = cast(Any, SqlAlchemyStore)  # it has no types
+            new(uri, self.settings.artifact_location).engine.dispose()
+
+        if own is not None:
+            self.do("make the database", lambda: make_database(own, migrate))
 
     def _own_database(self) -> Path | None:
         """The file of the embedded default; None where the user named a server or database."""

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 _MAKING = "mlflow-new-"  # a folder beside the database
 
 
-def make_database(path: Path, artifact_location: str) -> None:
-    """Makes a SQLite database with all of MLflow's migrations at `path`, where there is none; whoever calls holds a lock.
-
-    `artifact_location`: of its `Default` experiment, which aitest does not use.
-    """
+def make_database(path: Path, migrate: Callable[[str], None]) -> None:
+    """Makes a SQLite database at `path`, where there is none; whoever calls holds a lock. `migrate` gets its URI."""
     if path.exists() and path.stat().st_size:
         return
-    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-
     for left in path.parent.glob(f"{_MAKING}*"):  # by one that was killed
         shutil.rmtree(left, ignore_errors=True)
     with TemporaryDirectory(prefix=_MAKING, dir=path.parent, ignore_cleanup_errors=True) as folder:
         made = Path(folder) / path.name
-        new: Any = SqlAlchemyStore  # it has no types
-        new(f"sqlite:///{made}", artifact_location).engine.dispose()
+        migrate(f"sqlite:///{made}")
         made.replace(path)
 
 

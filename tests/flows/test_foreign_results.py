@@ -10,6 +10,7 @@ import pickle
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from projects import is_calm, people
 
 from aitest_tasks.runs import _open
@@ -42,6 +43,51 @@ def test_a_planted_pickle_is_not_loaded(project, server, tmp_path):
         gate["verdict"] for item in first["properties"] for gate in item["gates"]
     ]
     assert second["queries"]["sent"] == 0
+
+
+def change_results(project, prefix, change):
+    """Puts something else in place of the results of a task."""
+    for path in (project.store / "results").glob(f"{prefix}-*"):
+        stored = json.loads(path.read_text())
+        stored["result"] = json.dumps(change(json.loads(stored["result"])))
+        path.write_text(json.dumps(stored))
+
+
+def verdicts(report):
+    return [[gate["verdict"] for gate in item["gates"]] for item in report["properties"]]
+
+
+@pytest.mark.parametrize("wrong", [{}, 5, {"ref": "x"}])
+def test_results_of_another_shape_are_made_again(project, server, wrong):
+    first = project.fill(server, people(60)).run()
+    tasks = ("sample_seeds", "generate_cases", "generate_flips", "score_property")
+    for task in tasks:
+        change_results(project, task, lambda _: wrong)
+    second = project.run()
+    assert verdicts(second) == verdicts(first)
+    assert second["status"] == first["status"]
+    assert second["queries"]["sent"] == 0
+    assert str(wrong) not in [json.loads(path.read_text())["result"] for path in (project.store / "results").iterdir()]
+
+
+def test_a_planted_reference_neither_reads_nor_removes_a_file(project, server):
+    first = project.fill(server, people(60)).run()
+    precious = project.folder / "precious.txt"
+    precious.write_text("mine")
+    planted = os.path.relpath(precious, project.store)
+    assert (project.store / planted).read_text() == "mine"
+    change_results(project, "generate_flips", lambda ref: ref | {"uri": planted})
+    change_results(project, "sample_seeds", lambda seeds: seeds | {"profile": seeds["profile"] | {"uri": planted}})
+    second = project.run()
+    assert verdicts(second) == verdicts(first)
+    path = project.store / "runs" / second["run_id"] / "report.json"
+    report = json.loads(path.read_text())
+    for item in report["properties"]:
+        item["artifacts"]["failures"] = planted
+    path.write_text(json.dumps(report))
+    _open.cache_clear()
+    assert "it is no path of an artifact" in one_message(project.here("show", second["run_id"]))
+    assert precious.read_text() == "mine"
 
 
 def test_damaged_and_foreign_answers_are_asked_again(project, server):

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError
 from s3_server import BUCKET, KEY, READER, READER_SECRET, SECRET, s3_server
 
 from aitest_lib.answers import read_book, write_segment
@@ -103,6 +104,8 @@ class TestObjects:
         store.write(good.uri, b"0ne")
         with pytest.raises(ArtifactMissing, match="do not match its digest"):
             store.get(good)
+        assert store.read(good.uri) == b"0ne", "reading removes nothing"
+        assert store.intact([good]) == [False]
         assert not store.exists(good.uri)
 
     def test_a_large_file_goes_up_in_parts(self, store, calls):
@@ -143,6 +146,40 @@ class TestRecords:
         assert store.files("runs/a") == store.files("none") == store.folders("none") == []
         assert not store.exists("runs/a/run.json")
         assert not store.exists("runs")
+
+    def test_of_several_one_creates_a_record(self, store):
+        names, made = [b"%d" % number for number in range(8)], []
+        threads = [threading.Thread(target=lambda name=name: made.append((store.create("a", name), name))) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 8
+        assert [name for created, name in made if created] == [store.read("a")]
+
+    def test_a_server_that_knows_no_conditions(self, store, monkeypatch):
+        pipe = store._files.fs.pipe_file
+
+        def unconditional(path, data, mode="overwrite"):
+            if mode == "create":
+                raise OSError from ClientError({"Error": {"Code": "NotImplemented"}}, "PutObject")
+            return pipe(path, data)
+
+        monkeypatch.setattr(store._files.fs, "pipe_file", unconditional)
+        assert store.create("a", b"first")
+        assert not store.create("a", b"second")
+        assert store.read("a") == b"first"
+
+    def test_the_scheme_in_capitals(self, store):
+        store.write("a", b"1")
+        other = Store(store.url.replace("s3://", "S3://"))
+        assert other.url == store.url
+        assert other.read("a") == b"1"
+
+    def test_no_path_leads_out_of_a_store(self, store, s3):
+        for action in (store.read, store.remove, store.files, store.exists, lambda path: list(store.read_many([path]))):
+            with pytest.raises(StoreError, match="leads out of the store"):
+                action("../x")
 
     def test_what_is_not_there(self, store):
         with pytest.raises(ArtifactMissing, match=r"runs/none/run.json cannot be used: it is not there"):
@@ -287,6 +324,11 @@ class TestWhatIsWrong:
         self.fails(s3.prefix(), r"clock.*set this machine's clock")
         server.shutdown()
         server.server_close()
+
+    def test_a_file_of_authorities_that_does_not_exist(self, environment):
+        environment(AWS_CA_BUNDLE="/none/ca.pem")
+        with pytest.raises(InputError, match=r"AWS_CA_BUNDLE: got /none/ca.pem, which does not exist; correct or unset it"):
+            Store(f"s3://{BUCKET}/x")
 
     def test_an_address_that_is_none(self, environment):
         environment(AWS_ENDPOINT_URL="127.0.0.1:8333")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from aitest_lib.answers import AnswerBook, book_digest, folder, read_book, write_segment
+from aitest_lib.answers import SEGMENT, AnswerBook, book_digest, folder, read_book, write_segment
 from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.types import Predictions
@@ -103,6 +105,97 @@ def test_a_damaged_segment_is_removed_and_the_others_are_read(store):
     store.write(f"{HERE}/0.parquet", b"PAR1")
     assert labels_of(read_book(store, [HERE]), "a") == ["kept"]
     assert not store.exists(f"{HERE}/0.parquet")
+
+
+def plant(store, metadata=None, **columns):
+    """A segment read before the others, of two answers that are right but for the given columns."""
+    right = {
+        "digest": [item.tobytes() for item in ids("x", "y")],
+        "repeat": [0, 0],
+        "label": ['"no"', '"yes"'],
+        "scores": [[0.5, 0.5], None],
+        "run": ["run-0", "run-0"],
+    }
+    types = {"scores": pa.list_(pa.float64()), "repeat": pa.int16()}
+    arrays = {
+        name: value if isinstance(value, pa.Array) else pa.array(value, types.get(name))
+        for name, value in (right | columns).items()
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink)
+    store.write(f"{HERE}/0.parquet", sink.getvalue().to_pybytes())
+
+
+DAMAGES = {
+    "a label that is not JSON": {"label": ['"no"', "{"]},
+    "a label that is a list": {"label": ['"no"', "[1]"]},
+    "a label that is an object": {"label": ['"no"', '{"a":1}']},
+    "a label that is null in JSON": {"label": ['"no"', "null"]},
+    "a label that is not finite": {"label": ['"no"', "NaN"]},
+    "a label that is two": {"label": ['"no"', "1,2"]},
+    "labels that are right only together": {"label": ['"no', 'yes"']},
+    "a label nested without end": {"label": ['"no"', "[" * 100_000]},
+    "a label that is not canonical": {"label": ['"no"', "1.0"]},
+    "a label that is missing": {"label": ['"no"', None]},
+    "a digest that is missing": {"digest": [b"0" * 16, None]},
+    "a digest that is too short": {"digest": [b"0" * 16, b"0"]},
+    "a run that is missing": {"run": ["run-0", None]},
+    "no run at all": {"run": pa.nulls(2, pa.string())},
+    "a negative repeat": {"repeat": [-1, -1]},
+    "a repeat that is missing": {"repeat": [0, None]},
+    "scores above 1": {"scores": [[0.5, 1.5], None]},
+    "scores below 0": {"scores": [[0.5, -0.5], None]},
+    "scores that are infinite": {"scores": [[0.5, np.inf], None]},
+    "scores that are NaN": {"scores": [[0.5, np.nan], None]},
+    "a score that is missing": {"scores": [[0.5, None], None]},
+    "no scores in a list": {"scores": [[], []]},
+    "scores of two widths": {"scores": [[0.5, 0.5], [0.2, 0.3, 0.5]]},
+    "scores of another width": {"scores": [[0.2, 0.3, 0.5], None]},
+    "another model's answers": {"metadata": {"aitest.model": "other/1"}},
+    "another epoch's answers": {"metadata": {"aitest.model": "model/2"}},
+    "labels of another type": {"label": pa.array([[1], [2]])},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_segment_with_anything_wrong_is_removed(store, damage):
+    write_segment(store, HERE, ids("a", "b"), answers(["no", "yes"], [[0.75, 0.25], [0.1, 0.9]]), "run-1")
+    plant(store, **damage)
+    book = read_book(store, [HERE], classes=2)
+    assert labels_of(book, "a", "b", "x", "y") == ["no", "yes", None, None]
+    assert book.values == ("no", "yes")
+    assert book.by_run == {"run-1": 2}
+    assert book.scores.shape == (2, 2)
+    assert not store.exists(f"{HERE}/0.parquet")
+    assert len(store.files(HERE)) == 1
+
+
+@pytest.mark.parametrize("metadata", [None, {"aitest.model": "model/1"}, {"another.key": "x"}])
+def test_a_segment_that_is_right_is_read(store, metadata):
+    plant(store, metadata)
+    book = read_book(store, [HERE], classes=2)
+    assert labels_of(book, "x", "y") == ["no", "yes"]
+    np.testing.assert_array_equal(book.scores[book.find(ids("x", "y"))], [[0.5, 0.5], [np.nan] * 2])
+    assert store.exists(f"{HERE}/0.parquet")
+
+
+def test_a_width_that_nobody_names_is_that_of_most_segments(store):
+    plant(store, scores=[[0.2, 0.3, 0.5], [0.2, 0.3, 0.5]])
+    write_segment(store, HERE, ids("a"), answers(["no"], [[0.75, 0.25]]), "run-1")
+    write_segment(store, HERE, ids("b"), answers(["yes"], [[0.1, 0.9]]), "run-1")
+    assert labels_of(read_book(store, [HERE]), "a", "b", "x") == ["no", "yes", None]
+
+
+def test_segments_say_whose_answers_they_are(store):
+    write_segment(store, HERE, ids("a"), answers(["no"]), "run-1")
+    [path] = store.files(HERE)
+    table = pq.read_table(pa.BufferReader(store.read(path)))
+    assert table.schema.metadata[b"aitest.model"] == b"model/1"
+    assert table.schema.equals(SEGMENT)
+    elsewhere = folder("other", "1")
+    store.write(f"{elsewhere}/0.parquet", store.read(path))
+    assert labels_of(read_book(store, [elsewhere]), "a") == [None]
+    assert labels_of(read_book(store, [HERE]), "a") == ["no"]
 
 
 class TestDigest:

@@ -124,6 +124,13 @@ def step(**more):
         ("text", {"headers": {"X-N": "{{ rows }}"}}, "endpoint.headers.X-N: unknown template variable rows"),
         ("text", {"url": "http://h/{{ nobody }}"}, "endpoint.url: unknown template variable nobody"),
         ("text", {"url": "http://h/{{ n"}, "endpoint.url"),
+        ("text", {"url": "http://h/{{ n|center(9) }}"}, "endpoint.url: the filter center is not available"),
+        (
+            "text",
+            {"headers": {"X-N": "{{ '${T_KEY}'|lower }}"}},
+            "endpoint.headers.X-N: ${T_KEY} stands where the template may",
+        ),
+        ("text", {"auth": {"type": "bearer", "token": "{{ '${T_KEY}'[:9] }}"}}, "endpoint.auth.token: ${T_KEY} stands where"),
         (
             "text",
             {"auth": {"type": "bearer", "token": "{{ login.token }}"}},

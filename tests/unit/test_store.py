@@ -67,14 +67,97 @@ def test_json_comes_back(store):
     assert store.put_json(dict(reversed(value.items()))) == ref
 
 
-def test_a_damaged_object_is_noticed_removed_and_can_be_made_again(store):
+def test_a_damaged_object_is_noticed_and_can_be_made_again(store):
     ref = store.put(b"hello", "bin", 1)
     store.write(ref.uri, b"hell0")
     with pytest.raises(ArtifactMissing, match="do not match its digest; it will be made again"):
         store.get(ref)
-    assert not store.exists(ref.uri)
+    assert store.read(ref.uri) == b"hell0", "reading removes nothing"
     store.put(b"hello", "bin", 1)
     assert store.get(ref) == b"hello"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"uri": "../precious"},
+        {"uri": "objects"},
+        {"uri": "runs/a/run.json"},
+        {"uri": "objects/5d/" + "0" * 30 + ".bin"},
+        {"codec": "json"},
+        {"codec": "../bin"},
+        {"digest": "ab"},
+        {"digest": 5},
+        {"uri": None},
+        {"rows": "1"},
+        {"rows": True},
+        {"rows": -1},
+    ],
+)
+def test_a_reference_leads_to_the_artifact_of_its_digest_or_is_none(store, change):
+    ref = store.put(b"hello", "bin", 1)
+    with pytest.raises(ValueError, match=r"got .*, expected the path of its digest and codec"):
+        ArtifactRef.of(ref.to_dict() | change)
+    for nothing in (None, 5, "text", [], {}):
+        with pytest.raises(ValueError, match="expected a reference"):
+            ArtifactRef.of(nothing)
+
+
+def test_no_path_leads_out_of_a_store(store, tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    for path in ("../precious", "runs/../../precious", "..", "a/..", "runs/x\0y"):
+        for action in (
+            store.read,
+            store.remove,
+            store.remove_folder,
+            store.files,
+            store.folders,
+            store.exists,
+            lambda path: store.write(path, b"x"),
+            lambda path: store.create(path, b"x"),
+            lambda path: list(store.read_many([path])),
+        ):
+            with pytest.raises(StoreError, match=r"leads out of the store .*; remove the record that names it"):
+                action(path)
+    assert (tmp_path / "precious").read_text() == "mine"
+    store.write("runs/a..b/run.json", b"{}")
+    assert store.files("runs") == ["runs/a..b/run.json"]
+
+
+def test_a_record_is_created_once(store):
+    assert store.create("runs/a/lease.json", b"first")
+    assert not store.create("runs/a/lease.json", b"second")
+    assert store.read("runs/a/lease.json") == b"first"
+    assert store.files("") == ["runs/a/lease.json"]
+
+
+class Flaky:
+    """A store whose next reads give something else, as a proxy's page in place of a file."""
+
+    def __init__(self, store, monkeypatch, times):
+        self.times = times
+        read, digest = store._files.read, store._files.digest
+        monkeypatch.setattr(store._files, "read", lambda path: b"<html>" if self.fault() else read(path))
+        monkeypatch.setattr(store._files, "digest", lambda path: digest_bytes(b"<html>") if self.fault() else digest(path))
+
+    def fault(self):
+        self.times -= 1
+        return self.times >= 0
+
+
+def test_bytes_are_read_twice_before_they_count_as_damaged(store, monkeypatch):
+    refs = [store.put(text, "bin", 1) for text in (b"one", b"two", b"three")]
+    store.write_json("runs/a/run.json", {"a": 1})
+    flaky = Flaky(store, monkeypatch, 0)
+    for read in (lambda: store.get(refs[0]) == b"one", lambda: store.read_json("runs/a/run.json") == {"a": 1}):
+        flaky.times = 1
+        assert read()
+        flaky.times = 2
+        with pytest.raises(ArtifactMissing):
+            read()
+    flaky.times = 2
+    assert store.intact(refs) == [True, True, True]
+    assert store.files("objects") == sorted(ref.uri for ref in refs)
 
 
 def test_what_is_not_there(store):
@@ -166,6 +249,17 @@ class TestFolder:
         monkeypatch.chdir(tmp_path)
         assert Store("s").url == Store((tmp_path / "s").as_uri()).url == f"file://{tmp_path}/s"
 
+    def test_a_disk_without_hard_links_creates_records_too(self, tmp_path, monkeypatch):
+        def refuse(*_):
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refuse)
+        store = Store(str(tmp_path))
+        assert store.create("a", b"first")
+        assert not store.create("a", b"second")
+        assert store.read("a") == b"first"
+        assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
     def test_half_written_files_are_never_seen(self, tmp_path):
         store = Store(str(tmp_path))
         store.write("runs/a", b"1")
@@ -231,6 +325,14 @@ class TestWrongUrls:
             ("s3:///x", r"got no bucket, expected s3://bucket/prefix"),
             ("s3://a b/x", r"got the bucket 'a b', expected s3://bucket/prefix"),
             ("s3://bucket/x?y", r"got a prefix with \? or #"),
+            ("s3://bucket/a//b", r"store s3://bucket/a//b: got a prefix with //, /./, /../ or "),
+            ("s3://bucket//a", r"got a prefix with //"),
+            ("s3://bucket/./a", r"got a prefix with //"),
+            ("s3://bucket/a/../b", r"got a prefix with //"),
+            ("s3://bucket/a/..", r"got a prefix with //"),
+            ("s3://bucket/a\\b", r"got a prefix with //"),
+            ("S3:///x", r"store s3:///x: got no bucket"),
+            ("HTTP://host/x", r"got no place to write to"),
         ],
     )
     def test_what_cannot_be_a_store(self, url, message):
