@@ -42,7 +42,8 @@ def _plan(run: Run) -> dict[str, Any]:
     seeds = write_seeds(run.store, run.test, run.train, config.data, job["columns"], job["random_seed"], job["classifier"])
     check_labels(run, seeds["labels"])
     known = known_epoch(run) if run.info.reusable and not run.options["fresh"] else None
-    book = read_book(run.store, [folder(run.info.digest, str(known["epoch"]))] if known else [])
+    classes = None if run.info.classes is None else len(run.info.classes)
+    book = read_book(run.store, [folder(run.info.digest, str(known["epoch"]))] if known else [], classes=classes)
     facts: dict[str, Any] = {"seconds_per_row": known["seconds_per_row"] if known else 0.001, "batch_size": 1, "private": []}
     run.write("prepared", {**seeds, **facts})
     every = [ref.to_dict() for ref in run.seeds]
