@@ -6,19 +6,17 @@ Imports of everything heavy are inside the commands: `aitest --help` answers at 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from aitest_flows.console import end, err, execute, internal_error, out, run_here, settings_for_command, write_file
 from aitest_lib import __version__
 from aitest_lib.errors import AitestError, PrefectGone, UnavailableError
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="aitest",
@@ -336,6 +334,7 @@ def main() -> NoReturn:
     """The console script: user errors are one message and an exit status, never a traceback."""
     # Of click, or of the copy of click that newer versions of Typer bring: only through Typer is it surely the right one.
     usage_error: Any = typer.BadParameter.__base__
+    logging.raiseExceptions = False  # a library's log that cannot be written is no reason for its traceback on the terminal
     try:
         result = app(standalone_mode=False)
     except AitestError as error:

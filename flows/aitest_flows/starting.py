@@ -65,8 +65,7 @@ def write_start(
     file = str(data)  # the suite stands in the current folder, which the path is relative to
     specs = [_applicable(spec, profile) for spec in specs_for(kind) if label is not None or not spec.needs_labels]
     suite = starting_suite(slug(name), CARD, file, label, profile, guess_protected(columns), specs, classes)
-    (folder / CARD).write_text(card, encoding="utf-8")
-    (folder / SUITE).write_text(suite, encoding="utf-8")
+    _write(folder, {CARD: card, SUITE: suite})
     notes = [*about, (SUITE, f"{len(columns)} columns, {len(specs)} properties; look through its comments")]
     return [*notes, ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
 
@@ -75,8 +74,21 @@ def _write_card_only(folder: Path, data: Path, name: str, ready: ReadyCard) -> N
     _check_free(folder, CARD)
     if not data.exists():
         raise InputError(f"{data}: there is no such file or folder; give the data that the model is to be asked with")
-    (folder / CARD).write_text(card_like(ready.text, slug(name)), encoding="utf-8")
+    _write(folder, {CARD: card_like(ready.text, slug(name))})
     return [*_about(ready), (SUITE, f"not written: there is no property for models of type {ready.card.type} yet")]
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """All files or none of them."""
+    try:
+        for file, text in files.items():
+            (folder / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        for file in files:
+            (folder / file).unlink(missing_ok=True)
+        raise InputError(
+            f"cannot write into {folder.resolve()}: {error.strerror}; make room or choose another folder"
+        ) from error
 
 
 def _check_free(folder: Path, *files: str) -> None:

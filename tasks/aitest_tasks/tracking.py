@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import re
 import time
 import warnings
@@ -32,6 +33,9 @@ from aitest_tasks.tracking_database import holds_nothing, make_database
 T = TypeVar("T")
 MOST_METRICS = 900  # MLflow takes a thousand at a time
 AWAY = (429, 502, 503, 504)  # HTTP statuses of a server that is starting, overloaded, or behind a proxy that waits for it
+
+# It logs what it raises, with a traceback; whoever catches it says it in one line.
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 class Tracking:
