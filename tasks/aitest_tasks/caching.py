@@ -31,8 +31,8 @@ def job_key(context: TaskRunContext, parameters: dict[str, Any]) -> str:
     return f"{context.task.name}-{digest(parameters['job'])}"
 
 
-def is_ours(result: bytes) -> bool:
-    """Is a stored result exactly what we write: one of a cached task, of its shape.
+def is_ours(key: str, result: bytes) -> bool:
+    """Is what is stored under a key exactly what we write: a result of that cached task, of its shape.
 
     Prefect takes the serializer, pickle among them, from the stored bytes themselves. What somebody else put into the
     store must not choose how it is read.
@@ -40,9 +40,10 @@ def is_ours(result: bytes) -> bool:
     try:
         stored = json.loads(result)
         plain = stored["metadata"]["serializer"] == JSONSerializer().model_dump(mode="json")
-        task = stored["metadata"]["storage_key"].rpartition("-")[0]  # see `job_key`
+        at_home = stored["metadata"]["storage_key"] == key
         result = json.loads(stored["result"])
-        return plain and _is_plain(result) and misfit(result, RESULTS[task]) is None
+        task = key.rpartition("-")[0]  # see `job_key`
+        return plain and at_home and _is_plain(result) and misfit(result, RESULTS[task]) is None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 

@@ -35,14 +35,14 @@ class StoreResults(WritableFileSystem):
     def read_path(self, path: str, _sync: bool = True) -> bytes:  # type: ignore[override]
         """The bytes of a result; one that is not exactly what we write is removed and counts as missing."""
         data = self.store.read(f"results/{path}")
-        if not is_ours(data):
+        if not is_ours(path, data):
             self.store.remove(f"results/{path}")
             raise ArtifactMissing(self.store.url_of(f"results/{path}"), "it is no result of aitest")
         return data
 
     def write_path(self, path: str, content: bytes, _sync: bool = True) -> None:  # type: ignore[override]
         """Writes a result whole. The exception of a failed flow, which Prefect would keep as a pickle, is left out."""
-        if is_ours(content):
+        if is_ours(path, content):
             self.store.write(f"results/{path}", content)
 
 

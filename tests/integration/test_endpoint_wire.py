@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import gzip
 import itertools
 import socket
@@ -387,7 +386,7 @@ def test_what_is_no_http_is_an_error_of_the_call(wires, junk):
         ("-3", 0),
         ("86400", 60),
         ("9" * 18, 60),
-        (email.utils.formatdate(time.time() - 500, usegmt=True), 0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
         ("Wed, 21 Oct 2015 07:28:00 -0000", 0),
         ("Wed, 21 Oct 2215 07:28:00 -0000", 60),
         ("nan", None),
