@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TypeVar
@@ -25,6 +25,7 @@ from aitest_tasks.settings import Settings
 T = TypeVar("T")
 PATIENCE_S = 2.0
 HIDING_S = 0.5
+LOOKS_UP_S = 0.2
 EXIT_STATUS = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,10 +62,14 @@ def ends_at_once(settings: Settings, run: Run, console: Console, hide: Callable[
 def beside_main_thread(action: Callable[[], T]) -> T:
     """What `action` returns or raises, run in a thread of its own.
 
-    In the main thread Prefect takes SIGTERM over and waits for its tasks; anywhere else it leaves signals alone.
+    In the main thread Prefect takes SIGTERM over and waits for its tasks; anywhere else it leaves signals alone. This thread
+    looks up now and then: a signal that the kernel hands to another thread does not wake it, and its handler runs here only.
     """
     with ThreadPoolExecutor(1, "aitest-run") as pool:
-        return pool.submit(action).result()
+        future = pool.submit(action)
+        while not future.done():
+            wait([future], LOOKS_UP_S)
+        return future.result()
 
 
 def mark_interrupted(settings: Settings, run: Run) -> None:
