@@ -181,6 +181,7 @@ def test_closed_streams_are_no_trouble(done):
     project, _ = done
     for closed in ("2>&-", ">&- 2>&-"):
         command = f"exec {AITEST} show last {closed}"
+        # A shell, since what is tested is how the command ends in a pipe of one; the text is this file's own.
         assert subprocess.run(command, shell=True, cwd=project.folder, env=project.environment()).returncode == 0
 
 
