@@ -54,6 +54,10 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, places: NDArray[np.intp]) -> Predictions:
+        """The answers at these places."""
+        return Predictions(self.labels[places], None if self.scores is None else self.scores[places], self.errors[places])
+
 
 @dataclass(frozen=True, eq=False)
 class Clip:

@@ -24,9 +24,12 @@ from aitest_tasks.settings import Settings, open_settings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from aitest_flows.deploying import Deployed
     from aitest_flows.ready_cards import ReadyCard
+    from aitest_flows.replaying import Replay
     from aitest_flows.runner import Options
     from aitest_lib.models.probe import ProbeResult
+    from aitest_lib.reports.comparison import Comparison
     from aitest_tasks.model_registry import Registered
     from aitest_tasks.runs import Run
 
@@ -100,6 +103,15 @@ def audit_suite(
     )
 
 
+def deploy(
+    suite: str | Path, *, pool: str, cron: str | None = None, timezone: str | None = None, on_new_version: str | None = None
+) -> Deployed:
+    """Has the workers of a pool audit a suite, on a schedule and for new model versions; updates an earlier deployment."""
+    from aitest_flows.deploying import deploy_suite
+
+    return deploy_suite(open_settings(), suite, pool=pool, cron=cron, timezone=timezone, on_new_version=on_new_version)
+
+
 def resume(run_id: str) -> RunReport:
     """Finishes an interrupted run; sends only the queries that are missing."""
     from aitest_flows import runner
@@ -120,6 +132,20 @@ def show(run_id: str) -> tuple[RunReport, dict[str, list[FailingCase]]]:
         )
     report = RunReport.model_validate(found.read("report"))
     return report, failing_cases(found, report)
+
+
+def compare(base: str, candidate: str, margin: float | None = None) -> Comparison:
+    """What changed from one ended run to another: in the suite, per property and per case. `margin`: in points."""
+    from aitest_flows.comparing import compare_found
+
+    return compare_found(open_settings(), base, candidate, margin)
+
+
+def replay(run_id: str, case: str, model: str | None = None) -> Replay:
+    """Asks the model of a run (or a registered `NAME/VERSION`) one stored case again; nothing that is kept changes."""
+    from aitest_flows.replaying import replay_case
+
+    return replay_case(open_settings(), run_id, case, model)
 
 
 def init(

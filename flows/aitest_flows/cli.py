@@ -95,18 +95,34 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything anew.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and what it could decide.")] = False,
     budget: Annotated[int | None, typer.Option("--budget", metavar="N", min=0, help="Send at most N queries.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="Shards asked at once.")] = None,
+    on: Annotated[str | None, typer.Option("--on", metavar="POOL", help="Run on the workers of a Prefect work pool.")] = None,
+    runner_name: Annotated[str, typer.Option("--runner", metavar="threads|dask", help="What asks the shards.")] = "threads",
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="With --runner dask: its scheduler, tcp://host:port.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", min=1, help="Shards asked at once; with --on: processes that help to ask."),
+    ] = None,
     allow_inconclusive: AllowInconclusive = False,
     require_gates: Annotated[bool, typer.Option("--require-gates", help="Exit 4 where a property has no gates.")] = False,
     json_file: JsonFile = None,
     junit: JunitFile = None,
 ) -> None:
-    """Run a suite here."""
+    """Run a suite here, or on the workers of a pool."""
     from aitest_lib.config.suite import load_suite
+    from aitest_lib.errors import InputError, unknown
 
-    settings = settings_for_command(server=not dry_run)
+    if runner_name not in ("threads", "dask"):
+        raise InputError(f"--runner: {unknown('runner', runner_name, ['threads', 'dask'])}")
+    if (runner_name == "dask") != (scheduler is not None):
+        raise InputError("--runner dask and --scheduler ADDRESS go together: give both, or none")
+    if on is not None and scheduler is not None:
+        raise InputError("got --on and --runner dask, expected one of them")
+    settings = settings_for_command(server=not dry_run and on is None)
     loaded = load_suite(suite)
     options: dict[str, Any] = {"only": tuple(only or ()), "fresh": fresh, "budget": budget, "workers": workers}
+    options |= {"pool": on, "scheduler": scheduler}
     if dry_run:
         from aitest_flows.planning import dry_run as plan_run
         from aitest_flows.render import print_dry_run
@@ -115,6 +131,31 @@ def run(
         print_dry_run(plan_run(settings, request_run(settings, loaded, Options(**options))), out)
         return
     end(run_here(settings, loaded, options), json_file, junit, allow_inconclusive, require_gates)
+
+
+@app.command()
+def deploy(
+    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="The suite file.")],
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Work pool whose workers run it; made if missing.")],
+    cron: Annotated[
+        str | None, typer.Option("--cron", metavar="CRON", help='Schedule of five fields, e.g. "0 2 * * *".')
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", metavar="TZ", help="Time zone of the schedule, e.g. Europe/Berlin.")
+    ] = None,
+    on_new_version: Annotated[
+        str | None, typer.Option("--on-new-version", metavar="MODEL", help="Audit each new version of this registered model.")
+    ] = None,
+) -> None:
+    """Have workers audit a suite: on a schedule, for new model versions, with alerts. Again: update it."""
+    from aitest_flows.deploying import deploy_suite
+    from aitest_flows.render import print_table
+
+    settings = settings_for_command()
+    found = deploy_suite(settings, suite, pool=pool, cron=cron, timezone=timezone, on_new_version=on_new_version)
+    print_table("", ["deployed", "name", ""], found.rows, out)
+    for note in found.notes:
+        out.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -171,6 +212,40 @@ def show(
         print_report(report, out, shown)
     else:
         raise InputError(f"--format: {unknown('format', format_name, ['table', 'json', 'md'])}")
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The run to compare with: an id, a prefix, or `last`.")],
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="The run to judge.")],
+    fail_on_regression: Annotated[bool, typer.Option("--fail-on-regression", help="Exit 1 where one is found.")] = False,
+    margin: Annotated[float | None, typer.Option("--margin", metavar="X", help="Up to X points worse is good enough.")] = None,
+    format_name: Annotated[str | None, typer.Option("--format", metavar="table|json|md|html", help="How to print it.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")] = None,
+) -> None:
+    """Say what changed between two runs: suite first, then properties and cases, and whether it is more than chance."""
+    from aitest_flows import api
+    from aitest_flows.comparing import exit_status, format_of, show
+
+    kind = format_of(format_name, output)
+    found = api.compare(base, candidate, margin)
+    show(found, kind, output, out)
+    raise typer.Exit(exit_status(found, fail_on_regression))
+
+
+@app.command()
+def replay(
+    run_id: RunId,
+    case: Annotated[str, typer.Argument(metavar="CASE", help="Id of a case, or a unique prefix of it.")],
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME/VERSION", help="Ask this registered model.")] = None,
+) -> None:
+    """Send one stored case again and show both answers."""
+    from aitest_flows import api
+
+    found = api.replay(run_id, case, model)
+    from aitest_flows.replaying import print_replay
+
+    print_replay(found, out)
 
 
 @app.command()
@@ -282,6 +357,25 @@ def doctor() -> None:
     print_table("", ["what", "state", "detail"], findings, out)
     if any(state == "broken" for _, state, _ in findings):
         raise typer.Exit(3)
+
+
+@app.command()
+def up(
+    with_s3: Annotated[bool, typer.Option("--with-s3", help="An S3 server as well, as the store.")] = False,
+    with_webhook: Annotated[bool, typer.Option("--with-webhook", help="The receiver of MLflow's webhooks as well.")] = False,
+) -> None:
+    """Start an MLflow server, a Prefect server and a worker on this machine; they stay up."""
+    from aitest_flows.services.terminal import show_up
+
+    show_up(settings_for_command(), with_s3, with_webhook, out, err)
+
+
+@app.command()
+def down() -> None:
+    """Stop what `aitest up` has started."""
+    from aitest_flows.services.terminal import show_down
+
+    show_down(settings_for_command(), out, err)
 
 
 @app.command("list")

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from aitest_flows.working import leave
 from aitest_lib.errors import AitestError
 from aitest_tasks import live
 from aitest_tasks.runs import Run
@@ -45,8 +46,12 @@ def ends_at_once(settings: Settings, run: Run, console: Console, hide: Callable[
             signal.signal(one, signal.SIG_IGN)
         _briefly(hide, HIDING_S)  # it may wait for a thread that draws
         console.show_cursor(True)
-        console.print(f"\nstopped; what was answered is kept. Go on with: aitest resume {run.run_id[:12]}", highlight=False)
-        _briefly(lambda: _leave(settings, run), PATIENCE_S)
+        if run.pool:
+            goes_on = f"the run goes on on the pool {run.pool}; see: aitest status {run.run_id[:12]}"
+            console.print(f"\nno longer watched; {goes_on}", highlight=False)
+        else:
+            console.print(f"\nstopped; what was answered is kept. Go on with: aitest resume {run.run_id[:12]}", highlight=False)
+            _briefly(lambda: _leave(settings, run), PATIENCE_S)
         os._exit(EXIT_STATUS)
 
     under_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -93,7 +98,7 @@ def _leave(settings: Settings, run: Run) -> None:
     """What is worth doing on the way out, each step at most once."""
     live.stop()
     with suppress(AitestError, OSError):
-        run.store.remove(f"runs/{run.run_id}/lease.json")
+        leave(run)
     with suppress(OSError):
         (settings.prefect_home / "users" / str(os.getpid())).unlink(missing_ok=True)
     live.close_model(run.run_id)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from aitest_flows.interrupt import mark_interrupted
 from aitest_flows.prefect_server import check_prefect, prefect_server
 from aitest_lib import __version__
 from aitest_lib.config.card import LoadedCard, load_card, model_info
@@ -27,14 +22,14 @@ from aitest_lib.properties.catalog import SPECS
 from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
 from aitest_tasks import live
-from aitest_tasks.memory import keep_memory_lean
-from aitest_tasks.querying import forget_errors
-from aitest_tasks.runs import Lease, Run, check_free, create_run, failing_cases, fingerprints
+from aitest_tasks.leases import Lease, check_free
+from aitest_tasks.limits import share_of
+from aitest_tasks.runs import Run, create_run, failing_cases, fingerprints
 from aitest_tasks.sampling import check_data, check_rows, sent_columns
 from aitest_tasks.settings import Settings
+from aitest_tasks.sharing import begin_again
 from aitest_tasks.tracking import Tracking, flatten
 
-PROGRESS_S = 1.0
 DEFAULT_WORKERS = 4
 
 
@@ -46,6 +41,8 @@ class Options:
     fresh: bool = False
     budget: int | None = None
     workers: int | None = None
+    pool: str | None = None
+    scheduler: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,12 @@ def request_run(
     info: ModelInfo | None = None,
     data: pd.DataFrame | None = None,
     train: pd.DataFrame | None = None,
+    card: LoadedCard | None = None,
 ) -> Request:
-    """Checks a suite, its model and its data against one another. `model`, `data`, `train`: objects given in Python."""
+    """Checks a suite, its model and its data against one another. `model`, `data`, `train`: objects given in Python; `card`:
+    what stood in the suite's card file when it was deployed."""
     config = suite.suite
-    card, registered = (None, None) if model is not None else find_card(settings, suite)
+    card, registered = (None, None) if model is not None else find_card(settings, suite, card)
     if card is not None:
         info = model_info(card, registered["version"] if registered else None)
     if info is None:
@@ -98,11 +97,14 @@ def request_run(
     return Request(suite, card, info, registered, test, source, columns, chosen(config, options.only), options, model)
 
 
-def find_card(settings: Settings, suite: LoadedSuite) -> tuple[LoadedCard, dict[str, str] | None]:
-    """The card a suite names: a file, or a registered version. The version of an MLflow model is settled here, once a run."""
+def find_card(
+    settings: Settings, suite: LoadedSuite, card: LoadedCard | None = None
+) -> tuple[LoadedCard, dict[str, str] | None]:
+    """The card a suite names: a file (or what stood in it), or a registered version. The version of an MLflow model is settled
+    here, once a run."""
     reference = suite.suite.model
     if reference.card is not None:
-        loaded = load_card(Path(located(reference.card, suite.base_dir)))
+        loaded = card or load_card(Path(located(reference.card, suite.base_dir)))
         if loaded.card.mlflow is None:
             return loaded, None
         from aitest_tasks.model_registry import resolve_card
@@ -133,6 +135,12 @@ def located(path: str, base_dir: Path) -> str:
 def start(settings: Settings, request: Request) -> Run:
     """Makes the MLflow parent run and the run's record. A store that is away is told at once; later it is waited for."""
     settings.store.check()
+    if request.options.pool is not None:
+        from aitest_flows.pools import prefect_client
+        from aitest_flows.spreading import made_ready
+
+        with prefect_client():
+            request = made_ready(settings, request, request.options.pool)
     tracking = Tracking(settings)
     config = request.suite.suite
     resolved = config.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -180,13 +188,37 @@ def record_of(settings: Settings, request: Request, now: datetime) -> dict[str, 
             "properties": request.properties,
             "fresh": request.options.fresh,
             "budget": request.options.budget,
-            "workers": request.options.workers or default_workers(request.card),
+            **spread_of(request.card, request.options),
         },
         "fingerprints": fingerprints(request.suite),
         "started": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "started_by": user(),
         "home": str(settings.home),
     }
+
+
+def spread_of(card: LoadedCard | None, options: Options) -> dict[str, Any]:
+    """How the work of a run is spread: `workers`, shards asked at once in a process (or a Dask cluster), `helpers`, processes
+    beside the one that asks, and the share of the endpoint's limits that each process has."""
+    workers = default_workers(card)
+    endpoint = card.card.endpoint if card is not None else None
+    if options.pool is not None:
+        from aitest_flows.pools import prefect_client
+        from aitest_flows.spreading import online_workers
+
+        with prefect_client():
+            helpers = options.workers or max(online_workers(options.pool), 1)
+        share = share_of(endpoint, helpers + 1) if endpoint else None
+        workers = min(workers, share["streams"]) if share else workers
+        return {"workers": workers, "helpers": helpers, "pool": options.pool, "share": share}
+    if options.scheduler is not None:
+        from aitest_flows.spreading import dask_size
+
+        processes, threads = dask_size(options.scheduler)
+        share = share_of(endpoint, processes, threads) if endpoint else None
+        workers = options.workers or (min(threads, share["slots"]) if share else threads)
+        return {"workers": workers, "scheduler": options.scheduler, "share": share}
+    return {"workers": options.workers or workers}
 
 
 def default_workers(card: LoadedCard | None) -> int:
@@ -224,47 +256,50 @@ def check_resumable(run: Run) -> None:
         raise InputError(
             f"run {run.run_id[:8]} cannot be resumed: {run.record['test']} changed since it began; run the suite again"
         )
-    forget_errors(run)
+    begin_again(run)
 
 
 @live.running()
 def execute(settings: Settings, run: Run) -> RunReport:
-    """Runs the suite flow in this process, on the project's Prefect server."""
-    from prefect.settings import (
-        PREFECT_API_URL,
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-        temporary_settings,
-    )
-    from prefect.task_runners import ThreadPoolTaskRunner
+    """Runs the suite flow: in this process, on the project's Prefect server, or on the workers of the run's pool."""
+    from prefect import tags
+    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
+    from aitest_flows.spreading import run_tag
     from aitest_flows.suite import publish, suite
-    from aitest_tasks.results import saved_results
 
     adopt(settings, run)
-    keep_memory_lean()
     if run.has("report"):
         with Lease(run):
             report = RunReport.model_validate(run.read("report"))
             publish(run, report, failing_cases(run, report))
         return report
-    with Lease(run), _progress_file(run), prefect_server(settings.prefect_home, settings.logs) as url:
+    if run.pool:
+        return on_pool(run)
+    check_free(run)  # before a server is started for nothing
+    with prefect_server(settings.prefect_home, settings.logs) as url:
         # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.
         changed: dict[Any, Any] = {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
-        try:
-            with temporary_settings(changed):
-                runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
-                result = suite.with_options(task_runner=runner, result_storage=saved_results(run.store))(run.uri)
-        except AitestError:
-            mark_interrupted(settings, run)
-            raise
-        except Exception as error:
-            mark_interrupted(settings, run)
-            with temporary_settings({PREFECT_API_URL: url}):
-                check_prefect(error)
-            raise
-        finally:
-            live.close_model(run.run_id)
-    return RunReport.model_validate(result)
+        with temporary_settings(changed):
+            try:
+                with tags(run_tag(run)):
+                    return RunReport.model_validate(suite(run.uri))
+            except Exception as error:
+                if not isinstance(error, AitestError):
+                    check_prefect(error)
+                raise
+
+
+def on_pool(run: Run) -> RunReport:
+    """Has the workers of the run's pool do it, and tells how far they are until it has ended."""
+    from aitest_flows.pools import prefect_client
+    from aitest_flows.spreading import start_on_pool, watch
+    from aitest_flows.states import follow
+
+    with prefect_client():
+        started = start_on_pool(run, "suite", {"run_uri": run.uri})
+        watch(run, started.id, follow(run))
+    return RunReport.model_validate(run.read("report"))
 
 
 def adopt(settings: Settings, run: Run) -> None:
@@ -279,46 +314,3 @@ def adopt(settings: Settings, run: Run) -> None:
         )
     run.record["home"] = str(settings.home)
     run.write("run", run.record)
-
-
-@contextmanager
-def _progress_file(run: Run) -> Iterator[None]:
-    """Writes how far the run is, about once a second, for `aitest status`."""
-    state: dict[str, dict[str, Any]] = {}
-    lock, changed, done = threading.Lock(), threading.Event(), threading.Event()
-
-    def hear(name: str, stage: str, now: int, total: int, note: str) -> None:
-        with lock:
-            state.setdefault(name, {})[stage] = {"done": now, "total": total, "note": note}
-        changed.set()
-
-    def write() -> None:
-        while not done.is_set():
-            changed.wait(PROGRESS_S)
-            if not changed.is_set():
-                continue
-            changed.clear()
-            save(run, state, lock)
-            done.wait(PROGRESS_S)
-
-    forget = live.listen(hear)
-    writer = threading.Thread(target=write, name="aitest-progress", daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        forget()
-        done.set()
-        changed.set()
-        writer.join(timeout=5)
-        save(run, state, lock)
-
-
-def save(run: Run, state: Mapping[str, Any], lock: threading.Lock) -> None:
-    """Writes the progress file; a store that is away for a moment costs a line of it, not the run."""
-    with lock:
-        snapshot = {"time": time.time(), "properties": {name: dict(stages) for name, stages in state.items()}}
-    try:
-        run.write("progress", snapshot)
-    except AitestError:
-        return

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from aitest_lib.errors import ArtifactMissing
 from aitest_lib.reports.report import RunReport
-from aitest_tasks.runs import Run, is_alive
+from aitest_tasks import live
+from aitest_tasks.leases import is_alive
+from aitest_tasks.records import RECORDS, misfit
+from aitest_tasks.runs import Run
 
 
 def status_of(run: Run) -> dict[str, Any]:
@@ -28,13 +33,38 @@ def status_of(run: Run) -> dict[str, Any]:
             for item in report.properties
         ]
         return {**head, "state": report.status, "properties": rows}
-    try:
-        progress = run.read("progress")["properties"]
-    except ArtifactMissing:
-        progress = {}
-    names = ["seeds", *(run.suite.suite.properties[index].property for index in run.properties)]
+    progress = progress_of(run)
+    names = ["seeds", *map(run.property_name, run.properties)]
     state = "running" if is_alive(run) else "interrupted"
     return {**head, "state": state, "properties": [_row(name, progress.get(name, {})) for name in names]}
+
+
+def progress_of(run: Run) -> dict[str, dict[str, Any]]:
+    """How far every property is, by name and stage, as the processes that work on the run tell it; of two that tell of the
+    same property the later one counts."""
+    told = []
+    for path in run.store.files(f"runs/{run.run_id}/progress"):
+        try:
+            found = run.store.read_json(path)
+        except ArtifactMissing:
+            continue
+        if misfit(found, RECORDS["progress"]) is None:
+            told.append((found["time"], found["properties"]))
+    return {name: stages for _, properties in sorted(told, key=itemgetter(0)) for name, stages in properties.items()}
+
+
+def follow(run: Run) -> Callable[[], None]:
+    """What tells this process's listeners how far a run is that works elsewhere, each time it is called."""
+    known: dict[str, Any] = {}
+
+    def tell() -> None:
+        for name, stages in progress_of(run).items():
+            stage, now = list(stages.items())[-1]
+            if known.get(name) != (stage, now):
+                known[name] = (stage, now)
+                live.progress(name, stage, now["done"], now["total"], now["note"])
+
+    return tell
 
 
 def _row(name: str, stages: dict[str, Any]) -> dict[str, Any]:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from prefect import flow
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect import flow, tags
 
-from aitest_flows import shapes
-from aitest_flows.catalog import flow_of
-from aitest_flows.prefect_server import check_prefect
+from aitest_flows.asking import query
+from aitest_flows.spreading import run_tag, tidied
+from aitest_flows.turns import results
+from aitest_flows.working import leading, retries
 from aitest_lib import __version__
-from aitest_lib.errors import AitestError
 from aitest_lib.reports.report import FailingCase, ModelReport, PropertyReport, Provenance, Queries, RunReport
 from aitest_lib.types import ArtifactRef, worst
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
+from aitest_tasks.limits import slots
 from aitest_tasks.model_registry import tag_version
 from aitest_tasks.preparing import SELF_FLIP_REPEATS, check_answers, check_labels, prepare_model
-from aitest_tasks.querying import answer_book, run_errors, run_model
+from aitest_tasks.querying import answer_book, run_errors, spent
+from aitest_tasks.results import stored
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import sample_seeds, sampling_job
-from aitest_tasks.settings import Settings
+from aitest_tasks.settings import current
 from aitest_tasks.tracking import Tracking, log_run
 
 BASELINE = "seeds"
@@ -37,56 +36,40 @@ PACKAGES = ("prefect", "mlflow", "pandas", "pyarrow", "numpy", "scikit-learn")
 def suite(run_uri: str) -> dict[str, Any]:
     """Runs every property of a suite run and writes its report; returns the report as JSON data."""
     run = open_run(run_uri)
-    prepare(run)
-    baseline = ask_baselines(run)
-    done = [run_property(run, index) for index in run.properties]
-    return finish(run, baseline, done).model_dump(mode="json")
+    with leading(run), tags(run_tag(run)), tidied(run):
+        prepare(run)
+        baseline = ask_baselines(run)
+        return finish(run, baseline, results(run)).model_dump(mode="json")
 
 
 def prepare(run: Run) -> None:
     """Samples the seeds and settles the epoch; a resumed run has both already."""
     job = sampling_job(run)
-    sample_again = sample_seeds.with_options(refresh_cache=True)
+    sample = stored(sample_seeds, run)
+    sample_again = sample.with_options(refresh_cache=True)
     if run.has("prepared"):
         kept = {key: run.prepared[key] for key in ("profile", "shards", "positions")}
         made_again(run.store, [kept], lambda _: sample_again(job, run.uri))
-        shapes.add_spent(run, answer_book(run).by_run.get(run.run_id, 0))
         return
     live.progress(BASELINE, "sample", 0, 1)
-    [seeds] = made_again(run.store, [sample_seeds(job, run.uri)], lambda _: sample_again(job, run.uri))
+    [seeds] = made_again(run.store, [sample(job, run.uri)], lambda _: sample_again(job, run.uri))
     check_labels(run, seeds["labels"])
     live.progress(BASELINE, "sample", 1, 1)
     private = [name for name, column in run.suite.suite.data.columns.items() if column.private]
-    prepared = prepare_model(run.uri, {**seeds, "private": private, "previous_looks": looks(run)})
-    shapes.add_spent(run, prepared["probed"])
+    with slots(run):
+        prepare_model(run.uri, {**seeds, "private": private, "previous_looks": looks(run)})
     check_answers(run, seeds["labels"])
 
 
 def ask_baselines(run: Run) -> dict[str, Any]:
     """The answers on the untouched seeds, and the repeats that a nondeterministic model needs."""
     refs = [ref.to_dict() for ref in run.seeds]
-    asked = shapes.query(run, BASELINE, refs)
+    asked = query(run, BASELINE, refs)
     again = 0
     if not run.prepared["deterministic"]:
-        again = sum(shapes.query(run, BASELINE, refs, repeat)["sent"] for repeat in range(1, SELF_FLIP_REPEATS + 1))
+        again = sum(query(run, BASELINE, refs, repeat)["sent"] for repeat in range(1, SELF_FLIP_REPEATS + 1))
     live.progress(BASELINE, "done", 1, 1)
     return {**asked, "again": again}
-
-
-def run_property(run: Run, index: int) -> dict[str, Any]:
-    """One property as a flow run of its own. What breaks it is written down and spares the others, unless the model, the
-    store or MLflow is gone, or the user wants to stop."""
-    name = run.suite.suite.properties[index].property
-    try:
-        runner: Any = ThreadPoolTaskRunner(max_workers=run.options["workers"])
-        return dict(flow_of(name).with_options(task_runner=runner)(run.uri, index))
-    except AitestError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- a defect of ours or of a plug-in: say so, go on
-        check_prefect(error)
-        reason = f"{type(error).__name__}: {error}"
-        report = PropertyReport(property=name, status="error", reason=reason, explanation=f"This property broke: {reason}.")
-        return shapes.log_report(run, index, report, {}, time.monotonic())
 
 
 def finish(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]]) -> RunReport:
@@ -108,7 +91,7 @@ def finish(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]]) -> Ru
 
 def publish(run: Run, report: RunReport, failures: dict[str, list[FailingCase]]) -> None:
     """Writes a finished run to MLflow and marks the model version; `resume` does it where MLflow was away."""
-    tracking = Tracking(Settings(Path(run.record["home"])))
+    tracking = Tracking(current())
     log_run(tracking, run, report, failures)
     if run.record["registered"]:
         tag_version(tracking, run.record["registered"], run.suite.suite.suite, report.status, run.run_id)
@@ -119,8 +102,9 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
     """The report of a run from those of its properties."""
     needed = [baseline["needed"], *(item["needed"] for item in done if item["scored"])]
     inputs = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed]))
-    errors, sent = len(run_errors(run)), shapes.spent(run)
-    answered = int((answer_book(run).find(inputs) >= 0).sum())
+    book = answer_book(run)
+    errors, sent = len(run_errors(run)), spent(run, book)
+    answered = int((book.find(inputs) >= 0).sum())
     # The seeds' answers were asked for before the properties; they are counted where they are first needed.
     if reports and done[0]["scored"]:
         first = reports[0].queries
@@ -167,7 +151,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
             sent=sent,
             cached=max(answered - (sent - errors), 0),
             sentinel=state["sentinel"] + baseline["again"],
-            retries=run_model(run).usage.retries,
+            retries=retries(run),
             errors=errors,
         ),
         properties=reports,

@@ -13,7 +13,7 @@ from typing import Any
 
 from aitest_lib.artifacts.patience import Patience
 from aitest_lib.errors import Interrupted
-from aitest_lib.models.base import Model
+from aitest_lib.models.base import Model, Usage
 
 AWAY_S = 90.0  # how long a run waits for a store or a tracking server that is away
 
@@ -26,6 +26,7 @@ class _Live:
     objects: dict[str, Any] = field(default_factory=dict)
     listeners: list[ProgressListener] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
+    running: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -38,6 +39,13 @@ def model(run_id: str, opener: Callable[[], Model]) -> Model:
         if run_id not in _live.models:
             _live.models[run_id] = opener()
         return _live.models[run_id]
+
+
+def usage(run_id: str) -> Usage:
+    """What the model of a run was asked by this process; nothing where it was not opened."""
+    with _live.lock:
+        opened = _live.models.get(run_id)
+    return opened.usage if opened is not None else Usage()
 
 
 def close_model(run_id: str) -> None:
@@ -70,22 +78,26 @@ def progress(name: str, stage: str, done: int, total: int, note: str = "") -> No
         listener(name, stage, done, total, note)
 
 
-def begin() -> None:
-    """Takes back a `stop`: a run that was stopped in this process must not stop the next one."""
-    _live.stopped.clear()
-
-
 @contextmanager
 def running() -> Iterator[None]:
-    """While a run works in this process, a store or a tracking server that is away is waited for."""
-    begin()
+    """While a run works in this process, a store or a tracking server that is away is waited for. May be nested."""
+    with _live.lock:
+        _live.running += 1
+        if _live.running == 1:
+            _live.stopped.clear()  # a run that was stopped in this process must not stop the next one
+    _wait_for_servers(AWAY_S)
     try:
-        for patience in (store_patience, tracking_patience):
-            patience.seconds = AWAY_S
         yield
     finally:
-        for patience in (store_patience, tracking_patience):
-            patience.seconds = 0.0
+        with _live.lock:
+            _live.running -= 1
+        if not _live.running:
+            _wait_for_servers(0.0)
+
+
+def _wait_for_servers(seconds: float) -> None:
+    for patience in (store_patience, tracking_patience):
+        patience.seconds = seconds
 
 
 def pause(seconds: float) -> None:

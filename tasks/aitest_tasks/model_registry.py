@@ -124,8 +124,26 @@ def tag_version(tracking: Tracking, registered: dict[str, str], suite: str, stat
             tracking.do("tag the version", partial(setter, registered["name"], registered["version"], key, value))
 
 
+def verdict_on(tracking: Tracking, name: str, version: str, suite: str) -> str | None:
+    """A suite's verdict on a registered version; None where it was not audited."""
+    with quiet():
+        found = tracking.do("find the model", lambda: _find(tracking, name, version))
+    verdict: str | None = found.tags.get(f"aitest.{suite}")
+    return verdict
+
+
+def unaudited_versions(tracking: Tracking, name: str, suite: str) -> list[str]:
+    """The versions of a registered model without a verdict of this suite, the oldest first."""
+    with quiet():
+        found = tracking.do("list versions", lambda: list(tracking.client.search_model_versions(f"name='{name}'")))
+    return sorted((str(one.version) for one in found if f"aitest.{suite}" not in one.tags), key=int)
+
+
 def list_models(tracking: Tracking) -> list[dict[str, Any]]:
-    """All registered models with a card: name, versions, type, tier, revision, and the verdicts on the newest version."""
+    """All registered models with a card: name, versions, type, tier, revision, and the verdicts on the newest version.
+
+    One is overdue where a suite that judged an earlier version has not judged the newest, or where none ever did.
+    """
     rows = []
     with quiet():
         models = tracking.do("list the models", lambda: list(tracking.client.search_registered_models(max_results=1000)))
@@ -138,9 +156,8 @@ def list_models(tracking: Tracking) -> list[dict[str, Any]]:
             if not ours:
                 continue
             newest = ours[-1]
-            verdicts = {
-                key.removeprefix("aitest."): value for key, value in newest.tags.items() if f"{key}.run_id" in newest.tags
-            }
+            verdicts = _verdicts(newest)
+            suites = {suite for version in ours for suite in _verdicts(version)}
             text = attached or tracking.do("read the card", partial(_read_card, tracking, str(newest.run_id)))
             card = yaml.safe_load(text)
             rows.append(
@@ -152,10 +169,15 @@ def list_models(tracking: Tracking) -> list[dict[str, Any]]:
                     "revision": newest.tags.get("aitest.revision") or None,
                     "tier": (card.get("info") or {}).get("tier"),
                     "verdicts": verdicts,
-                    "overdue": not verdicts,
+                    "overdue": not verdicts or suites > verdicts.keys(),
                 }
             )
     return rows
+
+
+def _verdicts(version: Any) -> dict[str, str]:
+    """The verdicts on a version, by suite."""
+    return {key.removeprefix("aitest."): value for key, value in version.tags.items() if f"{key}.run_id" in version.tags}
 
 
 def _create(tracking: Tracking, name: str, run_id: str, tags: dict[str, str]) -> str:

@@ -102,10 +102,12 @@ def _probe(run: Run, state: dict[str, Any]) -> dict[str, Any]:
             f"the model {run.info.name} gave no usable answer: {found.problems[0] if found.problems else 'no reason given'}"
         )
     digests = input_digests(run, get_table(run.store, ref).take(rows))
-    write_segment(run.store, run.answers, digests, found.answers, run.run_id)
-    add_errors(run, error_reasons(digests, found.answers))  # counted as sent, so not asked again by this run
+    once = np.unique(digests, return_index=True)[1]  # of equal rows one is paid for, the others are repeats
+    answers = found.answers.take(once)
+    write_segment(run.store, run.answers, digests[once], answers, run.run_id)
+    add_errors(run, error_reasons(digests[once], answers))  # counted as sent, so not asked again by this run
     state["sentinel"] += len(rows)
-    state["probed"] = len(np.unique(digests))
+    state["probed"] = len(once)
     live.progress("probe", "query", 1, 1)
     # A model of which only scores in their last digits differ is deterministic as far as verdicts go.
     flips = found.self_flip_rate or 0.0

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
 from aitest_tasks.generation import STATUS
 from aitest_tasks.inputs import input_digests, model_frame
+from aitest_tasks.limits import limited
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import DIGEST, RANK
 
@@ -39,7 +41,10 @@ def run_model(run: Run) -> Model:
             from aitest_lib.models.local import LocalModel
 
             return LocalModel(given, run.info)
-        return open_model(run.card, run.info, private=run.prepared["private"])
+        card, share = run.card, run.options.get("share")
+        if share is not None and card.card.endpoint is not None:  # the other processes of the run ask it, too
+            card = replace(card, card=card.card.model_copy(update={"endpoint": limited(card.card.endpoint, share)}))
+        return open_model(card, run.info, private=run.prepared["private"])
 
     return live.model(run.run_id, opener)
 
@@ -79,20 +84,22 @@ def error_reasons(digests: NDArray[np.void], answers: Predictions) -> dict[str, 
     return {digests[place].tobytes().hex(): why.encode("utf-8", "replace").decode() for place, why in reasons.items()}
 
 
-def forget_errors(run: Run) -> None:
-    """A resumed run asks them again."""
-    for path in run.store.files(f"runs/{run.run_id}/errors"):
-        run.store.remove(path)
+def spent(run: Run, book: AnswerBook) -> int:
+    """Inputs that this run has put to the model, those before an interruption included: what its answers and errors say."""
+    return book.by_run.get(run.run_id, 0) + len(run_errors(run))
 
 
 @task(name="plan_queries", persist_result=False)
-def plan_queries(run_uri: str, refs: list[dict[str, Any]], repeat: int = 0, allowance: int | None = None) -> dict[str, Any]:
-    """Which inputs of these shards are not answered yet, as shards of queries; `allowance` is what the budget still pays.
+def plan_queries(run_uri: str, refs: list[dict[str, Any]], repeat: int = 0) -> dict[str, Any]:
+    """Which inputs of these shards are not answered yet, as shards of queries, as far as the budget pays for them; repeats
+    are free.
 
     Seeds go in rank order, so that a budget leaves out the same ones however the work is spread.
     """
     run = open_run(run_uri)
-    return make_plan(run, [ArtifactRef.of(ref) for ref in refs], answer_book(run, repeat), repeat, allowance)
+    book = answer_book(run, repeat)
+    allowance = None if run.budget is None or repeat else max(run.budget - spent(run, book), 0)
+    return make_plan(run, [ArtifactRef.of(ref) for ref in refs], book, repeat, allowance)
 
 
 def make_plan(run: Run, refs: Sequence[ArtifactRef], book: AnswerBook, repeat: int, allowance: int | None) -> dict[str, Any]:

@@ -35,6 +35,7 @@ SEEDS: dict[str, Shape] = {
     "seeds": int,
     "labels": list,
 }
+LEASE: dict[str, Shape] = {"host": str, "boot": str, "pid": int, "birth": str | None, "until": NUMBER, "token": str}
 # By the names of a run's files.
 RECORDS: dict[str, Shape] = {
     "run": {
@@ -69,9 +70,10 @@ RECORDS: dict[str, Shape] = {
         "probed": int,
         "sentinel": int,
     },
+    "lease": LEASE,
     "report": {"suite": str, "run_id": str, "status": str, "properties": [dict]},
-    "lease": {"host": str, "boot": str, "pid": int, "birth": str | None, "until": NUMBER, "token": str},
-    "progress": {"properties": {"*": {"*": {"done": int, "total": int, "note": str}}}},
+    "result": {"report": dict, "scored": dict},
+    "progress": {"time": NUMBER, "properties": {"*": {"*": {"done": int, "total": int, "note": str}}}},
 }
 # By the names of the cached tasks.
 RESULTS: dict[str, Shape] = {

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar
 
 from prefect.exceptions import ObjectAlreadyExists
 from prefect.filesystems import WritableFileSystem
+from prefect.settings import get_current_settings
 
 from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.errors import ArtifactMissing
 from aitest_tasks import live
 from aitest_tasks.caching import is_ours
+from aitest_tasks.runs import Run
+
+T = TypeVar("T")
 
 
 class StoreResults(WritableFileSystem):
@@ -46,10 +51,17 @@ class StoreResults(WritableFileSystem):
             self.store.write(f"results/{path}", content)
 
 
-def saved_results(store: Store) -> StoreResults:
-    """The block of a store, saved on the current Prefect server (which Prefect wants of every result storage)."""
-    block = StoreResults(url=store.url)
-    name = f"store-{digest(store.url)}"
+def stored(task: T, run: Run) -> T:
+    """A cached task that keeps its results in the run's store, whatever flow calls it on whatever worker."""
+    with_options: Any = getattr(task, "with_options")  # noqa: B009 -- of Prefect's `Task`, whose type would be lost
+    return with_options(result_storage=_saved(get_current_settings().api.url, run.store.url))  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def _saved(server: str | None, store_url: str) -> StoreResults:
+    """The block of a store, saved once on a Prefect server (which Prefect wants of every result storage)."""
+    block = StoreResults(url=store_url)
+    name = f"store-{digest(store_url)}"
     try:
         block.save(name, overwrite=True)
     except ObjectAlreadyExists:  # another run was saving it at the same moment

@@ -13,37 +13,28 @@ The id is that of the MLflow parent run. Secrets and private values are in none 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import threading
-import time
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Self
-from uuid import uuid4
+from typing import Any
 
 from aitest_lib import __version__
 from aitest_lib.answers import folder
-from aitest_lib.artifacts.store import Store, json_bytes
+from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.config.card import LoadedCard, load_card_data
 from aitest_lib.config.loading import Document
 from aitest_lib.config.suite import LoadedSuite, suite_of, transforms_of
 from aitest_lib.data.schema import Profile
 from aitest_lib.data.table import TableSource
-from aitest_lib.errors import AitestError, ArtifactMissing, InputError, StoreError
+from aitest_lib.errors import ArtifactMissing, InputError, StoreError
 from aitest_lib.properties.catalog import spec
 from aitest_lib.reports.report import FailingCase, RunReport
 from aitest_lib.types import ArtifactRef, ModelInfo
 from aitest_tasks import live
 from aitest_tasks.records import MODEL, RECORDS, misfit
 
-LEASE_S = 60.0
-RENEW_S = 15.0
 DRY = "dry-"  # the record of a dry run, gone when it ends
-SETTLE_S = 1.0  # in which everybody who takes over an ended lease at the same time has written
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux: another one after every start of the machine
 # What to do where a file of the record is damaged.
 ANEW = "remove it and go on with: aitest resume {}"
 MENDS = {"run": "remove the run's folder and run the suite again: kept answers are used", "prepared": ANEW, "report": ANEW}
@@ -99,6 +90,15 @@ class Run:
         """Most unique queries this run may send."""
         given = self.options.get("budget")
         return int(given) if given is not None else self.suite.suite.budget.queries
+
+    @property
+    def pool(self) -> str | None:
+        """The Prefect work pool whose workers share this run, if one does."""
+        return self.options.get("pool")
+
+    def property_name(self, index: int) -> str:
+        """The property at a place of the suite."""
+        return self.suite.suite.properties[index].property
 
     @property
     def properties(self) -> list[int]:
@@ -230,136 +230,3 @@ def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
             parts = transforms_of(item, loaded.document, ("properties", index))
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in parts])
     return result
-
-
-_held: set[str] = set()  # tokens of the leases of this process
-
-
-class Lease:
-    """Says that somebody works on a run. Renewed by a thread; a lease whose process is gone counts as ended.
-
-    Of several that enter at once one gets it, the others an `InputError`.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._token = uuid4().hex
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="aitest-lease", daemon=True)
-
-    def __enter__(self) -> Self:
-        _held.add(self._token)
-        try:
-            self._take()
-        except BaseException:
-            _held.discard(self._token)
-            raise
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Ends the lease at once."""
-        self._done.set()
-        _held.discard(self._token)
-        try:
-            if self._stands():
-                self._run.store.remove(f"runs/{self._run.run_id}/lease.json")
-        except AitestError:
-            return  # it runs out by itself
-
-    def _take(self) -> None:
-        if self._run.store.create(f"runs/{self._run.run_id}/lease.json", json_bytes(self._content())):
-            return
-        if self._stands():
-            return  # it was created, but the answer to that was lost
-        check_free(self._run)
-        # It has ended. Others may have found the same just now: all write, and the last one stands.
-        self._run.write("lease", self._content())
-        live.pause(SETTLE_S)
-        if not self._stands():
-            raise _busy(self._run, _standing(self._run))
-
-    def _stands(self) -> bool:
-        """Is the lease in the store this one."""
-        lease = _standing(self._run)
-        return lease is not None and lease["token"] == self._token
-
-    def _renew(self) -> None:
-        while not self._done.wait(RENEW_S):
-            try:
-                self._run.write("lease", self._content())
-            except AitestError:
-                continue  # the next one may succeed; a store that stays away ends the run elsewhere
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "host": socket.gethostname(),
-            "boot": _boot(),
-            "pid": os.getpid(),
-            "birth": _birth(os.getpid()),
-            "until": time.time() + LEASE_S,
-            "token": self._token,
-        }
-
-
-def is_alive(run: Run) -> bool:
-    """Is somebody working on the run."""
-    lease = _standing(run)
-    return lease is not None and _counts(lease)
-
-
-def check_free(run: Run) -> None:
-    """Raises `InputError` while somebody else works on the run."""
-    lease = _standing(run)
-    if lease is not None and _counts(lease):
-        raise _busy(run, lease)
-
-
-def _standing(run: Run) -> dict[str, Any] | None:
-    """The lease in the store; None where there is none or a damaged one."""
-    try:
-        return dict(run.read("lease"))
-    except ArtifactMissing:
-        return None
-
-
-def _counts(lease: dict[str, Any]) -> bool:
-    """Does the process of a lease still work."""
-    if (lease["host"], lease["boot"]) == (socket.gethostname(), _boot()):
-        if _birth(lease["pid"]) != lease["birth"]:
-            return False  # killed on this machine: nobody has to wait for the lease to run out
-        if lease["pid"] == os.getpid() and lease["token"] not in _held:
-            return False  # ended here while the store was away
-    # A lease that runs longer than any that is written is damaged.
-    return 0 < float(lease["until"]) - time.time() <= 2 * LEASE_S
-
-
-def _busy(run: Run, lease: dict[str, Any] | None) -> InputError:
-    who = f"process {lease['pid']} on {lease['host']}" if lease else "another process"
-    return InputError(f"run {run.run_id[:8]} is being worked on by {who}; wait for it or stop it first")
-
-
-def _boot() -> str:
-    """Tells machines of one name apart, and a process from one of before a restart; empty where the system does not say."""
-    try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def _birth(pid: int) -> str | None:
-    """When a process started (clock ticks since boot), None when it is not there: tells a reused pid from the old one."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        try:
-            os.kill(pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return None
-        except PermissionError:
-            return "unknown"
-        return None if Path("/proc/self").exists() else "unknown"
-    return stat.rpartition(")")[2].split()[19]

@@ -27,7 +27,7 @@ from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunRe
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.runs import Run, open_run
-from aitest_tasks.settings import Settings
+from aitest_tasks.settings import Settings, current
 from aitest_tasks.tracking_database import holds_nothing, make_database
 
 T = TypeVar("T")
@@ -230,14 +230,14 @@ class Tracking:
 
 
 @task(name="log_property", persist_result=False)
-def log_property(run_uri: str, property_index: int, report: dict[str, Any], scored: dict[str, Any], home: str) -> None:
+def log_property(run_uri: str, property_index: int, report: dict[str, Any], scored: dict[str, Any]) -> None:
     """Writes one property into its child run: metrics with bounds, tags, figures, failing cases, report."""
     run = open_run(run_uri)
     found = PropertyReport.model_validate(report)
     failures = (
         [FailingCase.model_validate(item) for item in run.store.get_json(ArtifactRef.of(scored["failures"]))] if scored else []
     )
-    tracking = Tracking(Settings(Path(home)))
+    tracking = Tracking(current())
     config = run.suite.suite.properties[property_index]
     tags = {
         "aitest.suite": run.suite.suite.suite,

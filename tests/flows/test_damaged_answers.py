@@ -10,7 +10,6 @@ import pytest
 from model_server import serving
 from projects import income, people
 
-from aitest_flows import shapes
 from aitest_tasks.runs import _open
 
 ROWS = 60
@@ -115,7 +114,6 @@ def test_sentinels_of_a_changed_model_are_not_paid_from_the_budget(project, serv
         assert found.code == 3, found.text
         server._always = None
         _open.cache_clear()
-        shapes._spent.clear()
         found = project.here("resume", "last", "--json", "r.json")
     report = project.report("r.json")
     assert report["model"]["changed"]

@@ -14,10 +14,11 @@ import pytest
 
 from aitest_lib.artifacts.store import Store
 from aitest_lib.errors import ArtifactMissing, InputError, StoreError
-from aitest_tasks import runs
 from aitest_tasks.caching import is_ours, made_again
+from aitest_tasks.leases import Lease, check_free, is_alive
+from aitest_tasks.processes import birth, boot
 from aitest_tasks.records import RECORDS, misfit
-from aitest_tasks.runs import Lease, Run, check_free, checked, is_alive
+from aitest_tasks.runs import Run, checked
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def enter_at_once(run, count):
 
 def left(run, **changes):
     """A lease that was left in the store, by default by a process of this machine that is gone."""
-    now = {"host": socket.gethostname(), "boot": runs._boot(), "pid": 2**22 + 1, "birth": "1", "until": time.time() + 50}
+    now = {"host": socket.gethostname(), "boot": boot(), "pid": 2**22 + 1, "birth": "1", "until": time.time() + 50}
     run.write("lease", now | {"token": "t"} | changes)
 
 
@@ -166,7 +167,7 @@ def test_of_several_one_takes_over_an_ended_lease(run):
 
 def test_whose_lease_counts(run):
     assert not is_alive(run)
-    for ended in ({}, {"until": time.time() - 1, "host": "elsewhere"}, {"pid": os.getpid(), "birth": runs._birth(os.getpid())}):
+    for ended in ({}, {"until": time.time() - 1, "host": "elsewhere"}, {"pid": os.getpid(), "birth": birth(os.getpid())}):
         left(run, **ended)
         assert not is_alive(run), ended
     left(run, host="elsewhere")
@@ -184,7 +185,7 @@ def test_whose_lease_counts(run):
 
 def test_the_lease_of_a_process_that_lives_is_respected_and_that_of_one_killed_is_not(run):
     code = (
-        "import sys, time; from aitest_lib.artifacts.store import Store; from aitest_tasks.runs import Lease, Run\n"
+        "import sys, time; from aitest_lib.artifacts.store import Store; from aitest_tasks.leases import Lease; from aitest_tasks.runs import Run\n"
         "with Lease(Run(Store(sys.argv[1]), 'r1', {})): print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, run.store.url], stdout=subprocess.PIPE, text=True) as other:

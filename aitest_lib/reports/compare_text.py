@@ -1,0 +1,151 @@
+"""A comparison in words, for the terminal and the pages: verdicts, points, one sentence a property, one for the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aitest_lib.reports.comparison import ChangeVerdict, Comparison, MetricChange, PairedFigure, PropertyComparison
+from aitest_lib.reports.report import GateResult
+from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, p_value, skip_reason
+
+MAX_REASONS = 3
+
+
+def verdict_words(verdict: ChangeVerdict, margin: float | None = None, unit: str = "1") -> str:
+    """A verdict as text; `unit` is that of the tested figure.
+
+    >>> verdict_words("no_evidence"), verdict_words("non_inferior", 1)
+    ('no evidence of a change', 'not worse by more than 1 point')
+    """
+    words = {
+        "regression": "regression",
+        "improvement": "improvement",
+        "no_evidence": "no evidence of a change",
+        "not_comparable": "not comparable",
+    }
+    if verdict in words:
+        return words[verdict]
+    limit = f"not worse by more than {margin_words(margin) if unit == '1' else f'{margin:g} %'}"
+    return limit if verdict == "non_inferior" else f"cannot be shown: {limit}"
+
+
+def margin_words(margin: float | None) -> str:
+    """A margin as text: `1 point`, `0.5 points`."""
+    return "the margin" if margin is None else f"{margin:g} point{'' if margin == 1 else 's'}"
+
+
+def points(share: float | None) -> str:
+    """A change of a share, in points.
+
+    >>> points(0.0213), points(-0.1), points(None)
+    ('+2.13 points', '-10.00 points', '–')
+    """
+    return "–" if share is None else f"{100 * share:+.2f} points"
+
+
+def change_words(figure: PairedFigure) -> str:
+    """The change with its interval: `+2.13 points [+0.40, +3.90]`, or in the metric's unit."""
+    if figure.unit == "1":
+        between = "" if figure.low is None or figure.high is None else f" [{100 * figure.low:+.2f}, {100 * figure.high:+.2f}]"
+        return f"{points(figure.change)}{between}"
+    values = (figure.change, figure.low, figure.high)
+    texts = ["–" if value is None else f"{'+' if value > 0 else ''}{number(value)}" for value in values]
+    return f"{texts[0]} {figure.unit} [{texts[1]}, {texts[2]}]"
+
+
+def gate_words(gate: GateResult | None) -> str:
+    """What a gate asks for and how it ended."""
+    return "no such gate" if gate is None else f"{bound(gate)}: {gate.verdict}{', waived' if gate.waived else ''}"
+
+
+def headline(properties: Sequence[PropertyComparison], margin: float | None) -> str:
+    """The whole comparison in one sentence."""
+    by_verdict: dict[ChangeVerdict, list[str]] = {}
+    for item in properties:
+        by_verdict.setdefault(item.verdict, []).append(item.property)
+    if set(by_verdict) == {"no_evidence"}:
+        changed = any(item.cases.newly_failing or item.cases.fixed for item in properties)
+        more = "" if changed else "; every shared case ended as before"
+        return f"No evidence of a change in {listed(by_verdict['no_evidence'])}{more}."
+    order: tuple[tuple[ChangeVerdict, str], ...] = (
+        ("regression", "Regression in {}"),
+        ("not_comparable", "{} cannot be compared"),
+        ("not_shown", f"that {{}} is not worse by more than {margin_words(margin)} cannot be shown"),
+        ("no_evidence", "no evidence of a change in {}"),
+        ("non_inferior", f"{{}} is not worse by more than {margin_words(margin)}"),
+        ("improvement", "improvement in {}"),
+    )
+    parts = [words.format(listed(by_verdict[verdict])) for verdict, words in order if verdict in by_verdict]
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def summary(item: PropertyComparison, margin: float | None) -> str:
+    """One property in a few sentences: the verdict, the figures behind it, what could not be compared."""
+    cases, figure = item.cases, item.test
+    sentences = []
+    if item.candidate_status == "error" and item.base_status != "error":
+        sentences.append("The candidate's run of this property ended in an error, the base's did not.")
+    if figure is not None:
+        sentences.append(_finding(item, figure, margin))
+    if cases.compared:
+        wrong = (
+            f" ({cases.newly_misclassified:,} because their seed is answered wrongly now)" if cases.newly_misclassified else ""
+        )
+        sentences.append(
+            f"Of {count(cases.compared, 'case')} of {count(item.shared_seeds, 'shared seed')}, {cases.newly_failing:,} newly "
+            f"fail{wrong}, {cases.fixed:,} are fixed, {cases.still_failing:,} still fail."
+        )
+    elif figure is None:
+        sentences.append("No case passed or failed in both runs, so nothing could be tested.")
+    if cases.newly_unanswered:
+        sentences.append(f"{count(cases.newly_unanswered, 'case')} that the base answered got no usable answer.")
+    if cases.not_comparable:
+        named = [f"{_reason(text)}: {n:,}" for text, n in list(cases.reasons.items())[:MAX_REASONS]]
+        sentences.append(f"{cases.not_comparable:,} could not be compared ({'; '.join(named)}).")
+    flagged = [found for found in item.slices if found.flagged][:MAX_REASONS]
+    if flagged:
+        where = [
+            f"{clip(found.name, 40)} = {clip(found.value, 40)} ({found.failing:,} of {count(found.seeds, 'seed')})"
+            for found in flagged
+        ]
+        sentences.append(f"New failures sit in {listed(where)} more than elsewhere.")
+    return " ".join(sentences)
+
+
+def metric_values(item: MetricChange) -> tuple[str, str]:
+    """Both values as text, each with its bounds."""
+    texts = [
+        "–" if m is None else f"{number(m.value, m.unit)} {interval(m.low, m.high)}".strip()
+        for m in (item.base, item.candidate)
+    ]
+    return texts[0], texts[1]
+
+
+def run_words(comparison: Comparison) -> list[tuple[str, str]]:
+    """Both runs, each in one line."""
+    lines = []
+    for name, run in (("base", comparison.base), ("candidate", comparison.candidate)):
+        model = run.model
+        version = "".join(
+            f" {word} {clip(value, 60)}" for word, value in (("version", model.version), ("revision", model.revision)) if value
+        )
+        lines.append(
+            (name, f"run {run.run_id[:12]}, {run.started[:16].replace('T', ' ')}, {clip(model.name)}{version}: {run.status}")
+        )
+    return lines
+
+
+def _finding(item: PropertyComparison, figure: PairedFigure, margin: float | None) -> str:
+    words = verdict_words(item.verdict, margin, figure.unit)
+    alone, adjusted = p_value(figure.p_value), p_value(figure.adjusted_p_value)
+    p = f"p = {alone}".replace("= <", "< ") + ("" if adjusted == alone else f", {adjusted} after Holm")
+    return (
+        f"{words[:1].upper()}{words[1:]}: the {figure.metric} went from {number(figure.base)} to {number(figure.candidate)}, "
+        f"{change_words(figure)} ({p}; {figure.method}, {count(figure.seeds, 'seed')})."
+    )
+
+
+def _reason(text: str) -> str:
+    run, _, reason = text.partition(": ")
+    return f"{run} {skip_reason(reason)}"

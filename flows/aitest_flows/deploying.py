@@ -1,0 +1,199 @@
+"""`aitest deploy`: a suite audited by the workers of a pool, on a schedule, for new model versions, with alerts.
+
+Everything is created or updated; what an earlier deployment had and this one has not is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from aitest_flows.pools import apply, ensure_pool, prefect_client
+from aitest_flows.prefect_server import given_url
+from aitest_flows.schedules import Schedule, schedule_of
+from aitest_lib.config.suite import load_suite
+from aitest_lib.errors import InputError, UnavailableError
+from aitest_lib.properties.catalog import SPECS
+from aitest_tasks.settings import Settings
+
+if TYPE_CHECKING:
+    from aitest_flows.runner import Request
+
+NO_MESSAGES = (
+    "alerts stand in Prefect's event feed only; for messages save a notification block of the name aitest-alerts "
+    "(Slack, mail, …) on the Prefect server and deploy again"
+)
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What `deploy` did. `rows`: what, its name, what to know of it; `notes`: what is left to do."""
+
+    rows: list[tuple[str, str, str]]
+    notes: list[str]
+
+
+def deploy_suite(
+    settings: Settings,
+    path: str | Path,
+    *,
+    pool: str,
+    cron: str | None = None,
+    timezone: str | None = None,
+    on_new_version: str | None = None,
+) -> Deployed:
+    """Deploys the audit of a suite to a work pool. Suite, card and data are checked, and asked for, before anything is made.
+
+    `cron`, `timezone`: when it runs (five fields, an IANA name; UTC without one). `on_new_version`: the registered model
+    whose new versions it audits at once. Raises `InputError`, and `UnavailableError` where there is no Prefect server.
+    """
+    from aitest_flows import runner
+    from aitest_flows.alerts import BLOCK, GRACE, action_on, automations, hours
+    from aitest_flows.spreading import online_workers
+    from aitest_flows.suite_documents import store_suite
+    from aitest_tasks.limits import ensure_limit
+
+    schedule = schedule_of(cron, timezone)
+    request = runner.request_run(settings, load_suite(path), runner.Options())
+    check_trigger(request, on_new_version)
+    gap = schedule.longest_gap if schedule else None
+    with prefect_client() as client:
+        flows = deploy_flows(pool)
+        trigger, notes = _webhook(settings, on_new_version, schedule is not None) if on_new_version else ([], [])
+        settings.store.check()
+        uri, stored = store_suite(settings.store, request, pool)
+        limit = ensure_limit(request.card.card) if request.card is not None else None
+        action = action_on(client)
+        suite = request.suite.suite.suite
+        deployment = deploy_audit(suite, request.info.name, uri, pool, schedule, on_new_version)
+        alerts = automations(suite, deployment, gap, action)
+        for alert in alerts:  # the deployment's earlier ones went when it was applied
+            client.create_automation(alert)
+        workers = online_workers(pool)
+    told = action.type == "send-notification"
+    rows = [
+        ("deployment", f"audit/{suite}", uri),
+        (
+            "schedule",
+            schedule.cron if schedule else "none",
+            f"next {schedule.next:%Y-%m-%d %H:%M %Z}" if schedule else "by hand",
+        ),
+        *trigger,
+        ("flows", f"{flows} deployments", f"on the pool {pool}"),
+        *([("limit", limit, "calls to the endpoint, over all workers")] if limit else []),
+        (
+            "alerts",
+            ", ".join(alert.name.rpartition(": ")[2] for alert in alerts),
+            f"to {BLOCK}" if told else "in the event feed",
+        ),
+    ]
+    notes += [*stored, *_notes(request), *([f"absent: no audit has ended for {hours(gap + GRACE)}"] if gap else [])]
+    notes += [] if told else [NO_MESSAGES]
+    return Deployed(rows, [*notes, f"workers that take its runs: {workers}" if workers else start_worker(settings, pool)])
+
+
+def deploy_flows(pool: str) -> int:
+    """Creates the work pool where it is missing, and deployments of every flow that runs on its workers; returns how many.
+
+    They name the flows by module, so a worker needs aitest installed and nothing of the folder that they were deployed from.
+    """
+    from aitest_flows.catalog import flow_of
+    from aitest_flows.helping import helper
+    from aitest_flows.suite import suite
+
+    with prefect_client() as client:
+        ensure_pool(client, pool)
+        flows = [suite, helper, *(flow_of(name) for name in SPECS)]
+        for one in flows:
+            apply(one, pool, pool)
+    return len(flows)
+
+
+def check_trigger(request: Request, model: str | None) -> None:
+    """New versions can start a suite only where it tests them."""
+    reference = request.suite.suite.model
+    if model is not None and reference.name != model:
+        tested = f"the registered model {reference.name}" if reference.name else f"the card {reference.card}"
+        raise InputError(f"--on-new-version {model}: the suite tests {tested}, expected model: {{name: {model}}}")
+
+
+def start_worker(settings: Settings, pool: str) -> str:
+    """The command that starts a worker with this project's settings; an address with credentials is left to the environment."""
+    tracking = settings.tracking_uri if "@" not in settings.tracking_uri else "$MLFLOW_TRACKING_URI"
+    places = {"PREFECT_API_URL": given_url(), "MLFLOW_TRACKING_URI": tracking, "AITEST_STORE": settings.store.url}
+    environment = " ".join(f'{name}="{value}"' for name, value in places.items())
+    return f"no worker is there yet; start one with: {environment} prefect worker start --pool {pool} --type process --limit 4"
+
+
+def deploy_audit(suite: str, model: str, uri: str, pool: str, schedule: Schedule | None, on_new_version: str | None) -> UUID:
+    """The deployment of a suite's audit, with its schedule and its trigger; those of an earlier one are replaced."""
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+    from prefect.events import DeploymentEventTrigger
+    from prefect.schedules import Cron
+
+    from aitest_flows.alerts import VERSION_CREATED, model_resource
+    from aitest_flows.audit import audit
+
+    triggers = []
+    if on_new_version is not None:
+        triggers.append(
+            DeploymentEventTrigger(
+                name=f"aitest {suite}: new version of {on_new_version}",
+                match={"prefect.resource.id": model_resource(on_new_version)},
+                expect={VERSION_CREATED},
+                parameters={"version": "{{ event.payload.version }}"},
+            )
+        )
+    return apply(
+        audit,
+        suite,
+        pool,
+        schedule=Cron(schedule.cron, timezone=schedule.timezone) if schedule else None,
+        parameters={"suite_uri": uri, "version": None},
+        triggers=triggers,
+        tags=["aitest", f"suite:{suite}", f"model:{model}"],
+        # Two audits of a suite at once would ask the model the same things twice; the second waits, and finds the answers.
+        concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
+    )
+
+
+def _webhook(settings: Settings, model: str, scheduled: bool) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Registers MLflow's webhook. Where that cannot be, new versions wait for the schedule, if there is one."""
+    from aitest_lib.config.secrets import remember
+    from aitest_tasks.tracking import Tracking
+    from aitest_tasks.webhooks import register_webhook
+
+    url, secret = os.environ.get("AITEST_WEBHOOK_URL"), os.environ.get("AITEST_WEBHOOK_SECRET")
+    try:
+        if not url or not secret:
+            raise UnavailableError("AITEST_WEBHOOK_URL and AITEST_WEBHOOK_SECRET are not set (`aitest up --with-webhook` does)")
+        remember(secret)
+        made = register_webhook(Tracking(settings), url, secret)
+    except UnavailableError as error:
+        if not scheduled:
+            raise InputError(
+                f"--on-new-version: nothing would tell of new versions: {error}; mend it, or add --cron"
+            ) from error
+        return [], [f"new versions of {model} are audited at the next scheduled run only: {error}"]
+    return [("trigger", f"new versions of {model}", f"webhook {'registered' if made else 'updated'}: {url}")], []
+
+
+def _notes(request: Request) -> list[str]:
+    """What the audits of a suite need, or will not decide."""
+    from aitest_lib.config.secrets import references
+
+    config, notes = request.suite.suite, []
+    ungated = [item.property for item in config.properties if not item.gates]
+    if ungated:
+        notes.append(f"without gates, and so unjudged: {', '.join(ungated)}; an audit that passed else ends as unjudged")
+    card = request.card
+    if card is not None:
+        names = list(dict.fromkeys(references(card.card.model_dump_json())))
+        if names:
+            notes.append(f"workers need, in their environment or as secret files: {', '.join(names)}")
+        if card.card.endpoint is None and card.card.mlflow is None:
+            notes.append(f"workers need the model's files in {card.base_dir}")
+    return notes

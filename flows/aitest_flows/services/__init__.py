@@ -1,0 +1,1 @@
+"""Services in the background: MLflow, Prefect, workers, an S3 server, the webhook receiver (`aitest up`, `infra/local`)."""

@@ -1,0 +1,110 @@
+"""A deployed suite: a document in the store with all that its audits need, wherever they run.
+
+suites/<suite>.json      the suite, where its relative paths start, its card, the work pool
+data/<digest>.<ending>   local tables, so that workers on other machines can read them
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from aitest_flows.runner import Request, located
+from aitest_lib.artifacts.store import Store
+from aitest_lib.config.card import LoadedCard, load_card, load_card_data
+from aitest_lib.config.loading import Document
+from aitest_lib.config.suite import LoadedSuite, ModelRef, suite_of
+from aitest_lib.data.table import TableSource
+from aitest_lib.errors import ArtifactMissing, InputError
+from aitest_tasks import live
+
+FOLDER = "suites"
+
+
+@dataclass(frozen=True)
+class SuiteDocument:
+    """A suite as it was deployed. `card`: that of a card file; a registered version brings its own."""
+
+    suite: LoadedSuite
+    card: LoadedCard | None
+    pool: str
+
+    @property
+    def name(self) -> str:
+        """The name of the suite."""
+        return self.suite.suite.suite
+
+    @property
+    def model(self) -> ModelRef:
+        """The model that the suite tests."""
+        return self.suite.suite.model
+
+    def on_version(self, version: str) -> LoadedSuite:
+        """The suite on one version of its registered model."""
+        model = ModelRef(name=self.model.name, version=version)
+        return replace(self.suite, suite=self.suite.suite.model_copy(update={"model": model}))
+
+
+def store_suite(store: Store, request: Request, pool: str) -> tuple[str, list[str]]:
+    """Writes the document of a checked suite, and its tables; returns the document's URL and what to know about it."""
+    loaded, notes = request.suite, []
+    suite = loaded.suite.model_dump(mode="json", by_alias=True, exclude_none=True)
+    private = sorted(name for name, column in loaded.suite.data.columns.items() if column.private)
+    for key, source in (("test", request.test), ("train", request.train)):
+        if source is None:
+            continue
+        if private and _is_local(source.url):
+            suite["data"][key] = source.url
+            notes.append(
+                f"{source.url} stays where it is, for {', '.join(private)} is private: workers need it under the same path"
+            )
+        else:
+            suite["data"][key] = upload(store, source)
+    reference = loaded.suite.model.card
+    # The file's own text: in the request's card the version of an MLflow model is settled, which each audit does anew.
+    own_card = load_card(Path(located(reference, loaded.base_dir))) if reference is not None else None
+    path = f"{FOLDER}/{loaded.suite.suite}.json"
+    store.write_json(
+        path,
+        {
+            "suite": suite,
+            "base_dir": str(loaded.base_dir),
+            "card": own_card.raw if own_card else None,
+            "card_dir": str(own_card.base_dir) if own_card else None,
+            "pool": pool,
+        },
+    )
+    return store.url_of(path), notes
+
+
+def upload(store: Store, source: TableSource) -> str:
+    """The URL of a table that every worker can read: a local one is copied into the store, once."""
+    if not _is_local(source.url):
+        return source.url
+    file = Path(source.url.removeprefix("file://"))
+    path = f"data/{source.digest()}{file.suffix.lower()}"
+    if not store.exists(path):
+        store.create(path, file.read_bytes())
+    return store.url_of(path)
+
+
+def open_suite(store: Store, url: str) -> SuiteDocument:
+    """The deployed suite at a URL of this worker's store."""
+    root, _, name = url.rpartition(f"/{FOLDER}/")
+    if root != store.url:
+        raise InputError(
+            f"the suite was deployed with the store {root}, and this worker has {store.url}; "
+            "start it with the same AITEST_STORE, or deploy the suite again"
+        )
+    try:
+        with live.running():
+            data = store.read_json(f"{FOLDER}/{name}")
+    except ArtifactMissing as error:
+        raise InputError(f"the deployed suite {url} is not there, or damaged; deploy it again with `aitest deploy`") from error
+    suite = suite_of(Document(data["suite"]), Path(data["base_dir"]))
+    card = load_card_data(data["card"], data["card_dir"]) if data["card"] else None
+    return SuiteDocument(suite, card, data["pool"])
+
+
+def _is_local(url: str) -> bool:
+    return "://" not in url or url.startswith("file://")
