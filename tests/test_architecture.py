@@ -20,8 +20,8 @@ PACKAGES = {
     "aitest_flows": ROOT / "flows" / "aitest_flows",
 }
 MOST_LINES = 400
-# Only these may know MLflow: the writer of runs, the registry, and the program that serves models of `mlflow` cards.
-KNOW_MLFLOW = {"aitest_tasks.tracking", "aitest_tasks.model_registry", "aitest_tasks.mlflow_child"}
+# Only these may know MLflow: the writer of runs, the registry and its webhooks, and the program that serves `mlflow` cards.
+KNOW_MLFLOW = {f"aitest_tasks.{name}" for name in ("tracking", "model_registry", "webhooks", "mlflow_child")}
 # What a user without that kind of model must neither have nor wait for.
 HEAVY = (
     "torch",

@@ -92,9 +92,11 @@ def _settings(base: Mapping[str, Any], candidate: Mapping[str, Any]) -> Iterator
     before, after = ({item["property"]: item for item in suite["properties"]} for suite in (base, candidate))
     for name in before:
         if name in after:
+            own = {key for one in (before, after) for key in one[name]} - {"property", "gates", "transforms"}
+            # What one suite says of the property stands against what the other says of them all.
             old, new = (
-                {key: value for key, value in one[name].items() if key not in ("property", "gates", "transforms")}
-                for one in (before, after)
+                {key: one[name].get(key, suite.get(key)) for key in sorted(own)}
+                for one, suite in ((before, base), (after, candidate))
             )
             yield from _differences("settings", old, new, name)
 

@@ -67,12 +67,13 @@ def headline(properties: Sequence[PropertyComparison], margin: float | None) -> 
         changed = any(item.cases.newly_failing or item.cases.fixed for item in properties)
         more = "" if changed else "; every shared case ended as before"
         return f"No evidence of a change in {listed(by_verdict['no_evidence'])}{more}."
+    # A name of a property never comes first: it must keep its small letter.
     order: tuple[tuple[ChangeVerdict, str], ...] = (
-        ("regression", "Regression in {}"),
-        ("not_comparable", "{} cannot be compared"),
-        ("not_shown", f"that {{}} is not worse by more than {margin_words(margin)} cannot be shown"),
+        ("regression", "regression in {}"),
+        ("not_comparable", "not comparable: {}"),
+        ("not_shown", f"cannot be shown that not worse by more than {margin_words(margin)}: {{}}"),
         ("no_evidence", "no evidence of a change in {}"),
-        ("non_inferior", f"{{}} is not worse by more than {margin_words(margin)}"),
+        ("non_inferior", f"not worse by more than {margin_words(margin)}: {{}}"),
         ("improvement", "improvement in {}"),
     )
     parts = [words.format(listed(by_verdict[verdict])) for verdict, words in order if verdict in by_verdict]

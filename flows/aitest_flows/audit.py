@@ -12,6 +12,7 @@ from typing import Any
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from aitest_flows import runner
@@ -52,7 +53,14 @@ class Outcome:
         return f"{self.model}{version}: {self.verdict}; {self.detail}"
 
 
-@flow(name="audit", flow_run_name="audit {suite_uri}", persist_result=False, retries=0)
+def run_name() -> str:
+    """The name of the flow run: the suite, and the version that it was given."""
+    given = flow_run.get_parameters()
+    version = f" on version {given['version']}" if given.get("version") else ""
+    return f"audit of {suite_name(given['suite_uri'])}{version}"
+
+
+@flow(name="audit", flow_run_name=run_name, persist_result=False, retries=0)
 def audit(suite_uri: str, version: str | None = None) -> State[Any]:
     """Runs a deployed suite on one version of its model, or on the one the suite names and all that were never audited.
 
@@ -65,7 +73,7 @@ def audit(suite_uri: str, version: str | None = None) -> State[Any]:
             return Completed(name="Already audited", message=f"{document.model.name} version {version} is {verdict}")
         versions = due_versions(settings, document) if version is None else [version]
     except AitestError as error:
-        name = PurePosixPath(suite_uri).stem
+        name = suite_name(suite_uri)
         return Failed(message=tell(name, could_not(name, version, error)).line)
     outcomes = [audit_version(settings, document, one) for one in versions]
     message = "\n".join(outcome.line for outcome in outcomes)
@@ -116,7 +124,7 @@ def could_not(model: str, version: str | None, error: Exception) -> Outcome:
     return Outcome(model, version, "error", None, mask(str(error) or type(error).__name__))
 
 
-def tell(suite_name: str, outcome: Outcome) -> Outcome:
+def tell(name: str, outcome: Outcome) -> Outcome:
     """Sends the events of an outcome: its verdict, and that the audit ended, where it did."""
     payload = {
         "model": outcome.model,
@@ -127,7 +135,7 @@ def tell(suite_name: str, outcome: Outcome) -> Outcome:
     }
     kinds = [outcome.verdict] if outcome.run_id is None else ["ended", outcome.verdict]
     with get_client(sync_client=True) as client:
-        send(client, [audit_event(suite_name, kind, payload) for kind in kinds])
+        send(client, [audit_event(name, kind, payload) for kind in kinds])
     return outcome
 
 
@@ -137,6 +145,11 @@ def run_suite(settings: Settings, document: SuiteDocument, version: str | None) 
     options = runner.Options(pool=document.pool)
     request = runner.request_run(settings, loaded, options, card=document.card)
     return RunReport.model_validate(suite(runner.start(settings, request).uri))
+
+
+def suite_name(suite_uri: str) -> str:
+    """The suite whose document stands at a URI."""
+    return PurePosixPath(suite_uri).stem
 
 
 def verdict_of(report: RunReport) -> str:

@@ -51,7 +51,7 @@ def deploy_suite(
     whose new versions it audits at once. Raises `InputError`, and `UnavailableError` where there is no Prefect server.
     """
     from aitest_flows import runner
-    from aitest_flows.alerts import BLOCK, GRACE, action_on, automations, hours
+    from aitest_flows.alerts import BLOCK, action_on, automations
     from aitest_flows.spreading import online_workers
     from aitest_flows.suite_documents import store_suite
     from aitest_tasks.limits import ensure_limit
@@ -59,44 +59,35 @@ def deploy_suite(
     schedule = schedule_of(cron, timezone)
     request = runner.request_run(settings, load_suite(path), runner.Options())
     check_trigger(request, on_new_version)
-    gap = schedule.longest_gap if schedule else None
+    suite = request.suite.suite.suite
     with prefect_client() as client:
-        flows = deploy_flows(pool)
+        deploy_flows(pool)
         trigger, notes = _webhook(settings, on_new_version, schedule is not None) if on_new_version else ([], [])
         settings.store.check()
         uri, stored = store_suite(settings.store, request, pool)
         limit = ensure_limit(request.card.card) if request.card is not None else None
-        action = action_on(client)
-        suite = request.suite.suite.suite
         deployment = deploy_audit(suite, request.info.name, uri, pool, schedule, on_new_version)
-        alerts = automations(suite, deployment, gap, action)
+        action = action_on(client)
+        alerts = automations(suite, deployment, schedule.longest_gap if schedule else None, action)
         for alert in alerts:  # the deployment's earlier ones went when it was applied
             client.create_automation(alert)
         workers = online_workers(pool)
     told = action.type == "send-notification"
+    kinds = ", ".join(alert.name.rpartition(": ")[2] for alert in alerts)
     rows = [
         ("deployment", f"audit/{suite}", uri),
-        (
-            "schedule",
-            schedule.cron if schedule else "none",
-            f"next {schedule.next:%Y-%m-%d %H:%M %Z}" if schedule else "by hand",
-        ),
+        _schedule_row(schedule),
         *trigger,
-        ("flows", f"{flows} deployments", f"on the pool {pool}"),
+        ("flows", f"suite, helper, {len(SPECS)} properties", f"on the pool {pool}"),
         *([("limit", limit, "calls to the endpoint, over all workers")] if limit else []),
-        (
-            "alerts",
-            ", ".join(alert.name.rpartition(": ")[2] for alert in alerts),
-            f"to {BLOCK}" if told else "in the event feed",
-        ),
+        ("alerts", kinds, f"to {BLOCK}" if told else "in the event feed"),
     ]
-    notes += [*stored, *_notes(request), *([f"absent: no audit has ended for {hours(gap + GRACE)}"] if gap else [])]
-    notes += [] if told else [NO_MESSAGES]
+    notes += [*stored, *_notes(settings, request, schedule), *([] if told else [NO_MESSAGES])]
     return Deployed(rows, [*notes, f"workers that take its runs: {workers}" if workers else start_worker(settings, pool)])
 
 
-def deploy_flows(pool: str) -> int:
-    """Creates the work pool where it is missing, and deployments of every flow that runs on its workers; returns how many.
+def deploy_flows(pool: str) -> None:
+    """Creates the work pool where it is missing, and deployments `<flow>/<pool>` of every flow that runs on its workers.
 
     They name the flows by module, so a worker needs aitest installed and nothing of the folder that they were deployed from.
     """
@@ -106,10 +97,8 @@ def deploy_flows(pool: str) -> int:
 
     with prefect_client() as client:
         ensure_pool(client, pool)
-        flows = [suite, helper, *(flow_of(name) for name in SPECS)]
-        for one in flows:
+        for one in (suite, helper, *(flow_of(name) for name in SPECS)):
             apply(one, pool, pool)
-    return len(flows)
 
 
 def check_trigger(request: Request, model: str | None) -> None:
@@ -178,21 +167,32 @@ def _webhook(settings: Settings, model: str, scheduled: bool) -> tuple[list[tupl
                 f"--on-new-version: nothing would tell of new versions: {error}; mend it, or add --cron"
             ) from error
         return [], [f"new versions of {model} are audited at the next scheduled run only: {error}"]
-    return [("trigger", f"new versions of {model}", f"webhook {'registered' if made else 'updated'}: {url}")], []
+    how = "new" if made else "already there"
+    return [("trigger", f"new versions of {model}", f"by MLflow's webhook ({how})")], []
 
 
-def _notes(request: Request) -> list[str]:
-    """What the audits of a suite need, or will not decide."""
+def _schedule_row(schedule: Schedule | None) -> tuple[str, str, str]:
+    if schedule is None:
+        return ("schedule", "none", "")
+    return ("schedule", schedule.cron, f"next {schedule.next:%Y-%m-%d %H:%M %Z}")
+
+
+def _notes(settings: Settings, request: Request, schedule: Schedule | None) -> list[str]:
+    """What the audits of a suite will do at first, what they need, and what they will not decide."""
+    from aitest_flows.alerts import GRACE, hours
     from aitest_lib.config.secrets import references
+    from aitest_tasks.model_registry import unaudited_versions
+    from aitest_tasks.tracking import Tracking
 
-    config, notes = request.suite.suite, []
-    ungated = [item.property for item in config.properties if not item.gates]
-    if ungated:
+    config, card, notes = request.suite.suite, request.card, []
+    if schedule is not None:
+        notes.append(f"absent goes out where no audit has ended for {hours(schedule.longest_gap + GRACE)}")
+        if config.model.name and len(behind := unaudited_versions(Tracking(settings), config.model.name, config.suite)) > 1:
+            notes.append(f"the next scheduled audit takes every version without a verdict: {', '.join(behind)}")
+    if ungated := [item.property for item in config.properties if not item.gates]:
         notes.append(f"without gates, and so unjudged: {', '.join(ungated)}; an audit that passed else ends as unjudged")
-    card = request.card
     if card is not None:
-        names = list(dict.fromkeys(references(card.card.model_dump_json())))
-        if names:
+        if names := list(dict.fromkeys(references(card.card.model_dump_json()))):
             notes.append(f"workers need, in their environment or as secret files: {', '.join(names)}")
         if card.card.endpoint is None and card.card.mlflow is None:
             notes.append(f"workers need the model's files in {card.base_dir}")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 from aitest_lib.errors import AitestError
+from aitest_tasks.services import services_of
 from aitest_tasks.settings import Settings
 
 Finding = tuple[str, str, str]  # what, "ok" | "missing" | "broken", detail or mend
@@ -31,6 +32,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _try("store", lambda: _store(settings))
     yield _try("tracking", lambda: _tracking(settings))
     yield _try("Prefect", lambda: _prefect(settings))
+    yield from _services(settings)
     free = shutil.disk_usage(settings.home).free
     yield (
         "disk",
@@ -67,7 +69,16 @@ def _tracking(settings: Settings) -> str:
 
 
 def _prefect(settings: Settings) -> str:
-    from aitest_flows.prefect_server import prefect_server
+    from aitest_flows.prefect_server import given_url, prefect_server
 
     with prefect_server(settings.prefect_home, settings.logs) as url:
-        return f"a server started and answered at {url}"
+        return f"the server at {url} answers" if given_url() else f"a server started and answered at {url}"
+
+
+def _services(settings: Settings) -> Iterator[Finding]:
+    """Those of `aitest up`; nothing where it has started none."""
+    for name, process in services_of(settings.home).read().items():
+        if process.alive:
+            yield name, "ok", f"up: pid {process.pid}, {process.url}"
+        else:
+            yield name, "broken", f"it has ended; start it again with: aitest up; its log is {process.log}"

@@ -75,10 +75,10 @@ def _print_overview(found: Comparison, console: Console) -> None:
     rows = []
     for item in found.properties:
         c, test = item.cases, item.test
-        figures = (c.newly_failing, c.fixed, c.still_failing, c.new, c.gone, c.not_comparable)
+        figures = (c.newly_failing, c.fixed, c.still_failing, c.new, c.gone)
         p = "–" if test is None else p_value(test.adjusted_p_value)
         rows.append((item.property, *(f"{value:,}" for value in figures), "–" if test is None else _change(item), p))
-    columns = ["property", "newly failing", "fixed", "still failing", "new", "gone", "not comparable", "change", "p (Holm)"]
+    columns = ["property", "newly\nfailing", "fixed", "still\nfailing", "new", "gone", "change", "p"]
     print_table("Cases", columns, rows, console)
 
 

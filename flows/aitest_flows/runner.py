@@ -276,7 +276,6 @@ def execute(settings: Settings, run: Run) -> RunReport:
         return report
     if run.pool:
         return on_pool(run)
-    check_free(run)  # before a server is started for nothing
     with prefect_server(settings.prefect_home, settings.logs) as url:
         # No heartbeats of Prefect's: the lease says who is alive, and their thread costs every flow up to a second at its end.
         changed: dict[Any, Any] = {PREFECT_API_URL: url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}

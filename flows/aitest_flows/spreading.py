@@ -95,6 +95,8 @@ def watch(run: Run, flow_run_id: UUID, tell: Callable[[], None]) -> None:
     Raises `UnavailableError` where its flow run has ended without one.
     """
     ended_since: float | None = None
+    if not online_workers(str(run.pool)):
+        live.progress(f"pool {run.pool}", "waiting", 0, 0, "for a worker")
     with get_client(sync_client=True) as client:
         while not run.has("report") or not run.has("logged"):
             tell()

@@ -1,4 +1,4 @@
-"""PostgreSQL, SeaweedFS, MLflow, Prefect, workers and the receiver on one machine, as docker-compose.yml has them in containers."""
+"""PostgreSQL, SeaweedFS, MLflow, Prefect, workers and the receiver on one machine; in containers: docker-compose.yml."""
 
 from __future__ import annotations
 

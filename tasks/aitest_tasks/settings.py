@@ -25,7 +25,6 @@ QUIET = {
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
     "MLFLOW_LOGGING_LEVEL": "ERROR",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     # MLflow's own seven retries keep a user waiting for minutes before he learns that the server is down.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",

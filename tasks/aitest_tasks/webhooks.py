@@ -7,7 +7,7 @@ from typing import Any, Final
 from aitest_lib.errors import UnavailableError
 from aitest_tasks.tracking import Tracking, quiet
 
-NAME = "aitest: new model versions"
+NAME = "aitest-new-versions"
 EVENT: Final = "model_version.created"
 
 

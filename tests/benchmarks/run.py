@@ -1,4 +1,4 @@
-"""Benchmarks of the whole: `python tests/benchmarks/run.py [overhead] [memory] [table] [endpoint] [s3]`."""
+"""Benchmarks of the whole: `python tests/benchmarks/run.py [overhead] [memory] [table] [endpoint] [s3] [compare]`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from compare import compare
 from reach import endpoint, s3
 
 HERE = Path(__file__).parent
@@ -215,6 +216,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "table": table,
     "endpoint": endpoint,
     "s3": lambda: s3(project),
+    "compare": compare,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,

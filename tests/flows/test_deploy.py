@@ -2,12 +2,19 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
 from deployed_audits import automations_of, document_url, events_of, prefect_at, run_audit
 from projects import NOISE_AND_SWAP, is_calm, new_project, people, shared_prefect, until
+
+from aitest_flows.audit import due_versions
+from aitest_flows.suite_documents import open_suite
+from aitest_tasks.settings import open_settings
 
 ALERTS = {"failed", "inconclusive", "error", "crashed"}
 JUDGED = [{"property": "tabular.robustness", "transforms": NOISE_AND_SWAP[:1], "gates": {"pass_rate": {"min": 0.5}}}]
@@ -230,10 +237,14 @@ class TestAudit:
         assert (again.type, again.name) == ("COMPLETED", "Already audited")
         assert "served version 3 is passed" in again.message
         register(deployed, "4")
+        assert "overdue" in deployed.here("models").out
         new = run_audit(deployed, name, "4")
         assert (new.name, new.message.partition(";")[0]) == ("Gates passed", "served version 4: passed")
-        night = run_audit(deployed, name).message.splitlines()
-        assert [line.partition(";")[0] for line in night] == ["served version 4: passed", "served version 2: error"]
+        with deployed.entered():
+            settings = open_settings()
+            document = open_suite(settings.store, document_url(deployed, name))
+            assert due_versions(settings, document) == ["4", "2"]  # the newest every night, and what has no verdict yet
+        assert next(line for line in deployed.here("models").out.splitlines() if "served" in line).count("overdue") == 0
 
     def test_of_a_version_that_there_is_not(self, deployed):
         register(deployed, "1")
@@ -263,3 +274,24 @@ class TestAudit:
         assert "deploy it again with `aitest deploy`" in state.message
         with prefect_at(shared_prefect()) as client:
             assert [event for event, _ in events_of(client, name, 2)] == ["error"] * 2
+
+
+def test_the_deployments_by_hand(tmp_path, project):
+    """What `prefect deploy` makes of the file is what `aitest deploy` makes."""
+    file = tmp_path / "prefect.yaml"
+    text = (Path(__file__).parents[2] / "deployments" / "prefect.yaml").read_text()
+    file.write_text(text.replace("name: aitest,", "name: by-hand,"))
+    environment = project.environment() | {"PREFECT_API_URL": shared_prefect(), "PREFECT_HOME": str(tmp_path / "home")}
+    prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
+    for command in (["work-pool", "create", "by-hand", "--type", "process"], ["deploy", "--all"]):
+        done = subprocess.run([*prefect, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with prefect_at(shared_prefect()) as client:
+        for name in ("suite/by-hand", "helper/by-hand", "tabular-robustness/by-hand", "audit/credit-nightly"):
+            made = client.read_deployment_by_name(name)
+            assert (made.path, made.pull_steps, made.work_pool_name) == (None, [], "by-hand")
+            assert str(tmp_path) not in made.model_dump_json()
+        [schedule] = made.schedules
+        assert (schedule.schedule.cron, made.global_concurrency_limit.limit) == ("0 2 * * *", 1)
+        assert "new version of credit" in automations_of(client, "credit-nightly")
+        client.delete_deployment(made.id)

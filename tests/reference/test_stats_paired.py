@@ -130,17 +130,17 @@ def test_a_regression_of_2_points_on_2000_seeds_is_found(cases: int) -> None:
     assert np.mean(found) >= 0.8
 
 
-@pytest.mark.parametrize(("seeds", "words"), [(60, 1), (300, 12)])
+@pytest.mark.parametrize(("seeds", "words"), [(60, 1), (100, 12)])
 def test_equal_errors_are_rarely_flagged(seeds: int, words: int) -> None:
     """Skewed errors that hang together within a seed, and references of different lengths."""
     rng = np.random.default_rng(2)
     flagged = []
-    for _ in range(300):
+    for _ in range(150):
         hard = rng.gamma(2, 1, seeds)
         weights = rng.integers(1, words + 1, seeds)
         first, second = (hard * rng.gamma(1, 1, seeds) * weights for _ in range(2))
         flagged.append(paired_bootstrap(first, second, weights, 1).p_value <= 0.05)
-    assert np.mean(flagged) <= 0.08  # 300 simulations
+    assert np.mean(flagged) <= 0.1  # of 150
 
 
 def test_the_bootstrap_finds_a_difference_that_the_spread_of_errors_hides() -> None:

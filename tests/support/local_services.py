@@ -46,7 +46,7 @@ def local_services(folder: Path, workers: int = 2, limit: int = 2) -> Iterator[L
     )
     try:
         services = stack.local_services(folder, workers=workers, limit=limit, database=database / "data")
-        with stack.running(services, patience_s=1):
+        with stack.running(services, patience_s=3):
             yield services
     finally:
         watcher.communicate()

@@ -9,7 +9,7 @@ from pathlib import Path
 from aitest_flows.services import definitions
 from aitest_flows.services.group import Report, finish, start
 from aitest_flows.services.ports import choose_ports
-from aitest_flows.services.processes import Service, members
+from aitest_flows.services.processes import Service, end, members
 from aitest_tasks.services import MLFLOW, PREFECT, RECEIVER, S3, WORKER, Process, ServiceFolder, services_of, variables
 from aitest_tasks.settings import EmbeddedSettings, Settings, user_environment
 
@@ -42,6 +42,7 @@ def up(settings: Settings, *, s3: bool = False, webhook: bool = False, report: R
             report(name, word)
 
     with folder.locked():
+        end([process for process in folder.read().values() if not process.alive])  # what they have left may hold their ports
         wanted = [MLFLOW, PREFECT, WORKER]
         wanted += [name for name, asked in ((S3, s3), (RECEIVER, webhook)) if asked or name in folder.read()]
         given = user_environment()
