@@ -18,7 +18,7 @@ from aitest_lib.reports.compare_text import (
     verdict_words,
 )
 from aitest_lib.reports.comparison import ChangedCase, ChangeVerdict, Comparison, PropertyComparison
-from aitest_lib.reports.html import MAX_BYTES, MAX_CELLS, MAX_ROWS, _environment
+from aitest_lib.reports.html import MAX_BYTES, MAX_CELLS, MAX_ROWS, page_environment
 from aitest_lib.reports.tables import printable
 
 MAX_SLICES = 8
@@ -49,7 +49,7 @@ def _render(found: Comparison, limit: int) -> str:
     # Symmetric around no change, so that the middle of every row means the same.
     reach = max([0.01, *(abs(v) for test in shares for v in (test.change, test.low, test.high) if v is not None)]) * 1.1
     page = (
-        _environment()
+        page_environment()
         .get_template("compare.html")
         .render(
             c=found,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aitest_lib.reports.compare_text import change_words, gate_words, metric_values, points, run_words, verdict_words
 from aitest_lib.reports.comparison import ChangedCase, Comparison, PropertyComparison
-from aitest_lib.reports.tables import _md, _md_table, p_value, slice_label
+from aitest_lib.reports.tables import markdown, markdown_table, p_value, slice_label
 
 MAX_CASES = 50
 
@@ -14,21 +14,21 @@ def comparison_markdown(found: Comparison) -> str:
     lines = [
         f"# {verdict_words(found.verdict, found.margin).capitalize()}",
         "",
-        _md(found.headline),
+        markdown(found.headline),
         "",
-        *_md_table(["", "run"], [[name, words] for name, words in run_words(found)]),
-        *(f"- Notice: {_md(notice)}" for notice in found.notices),
+        *markdown_table(["", "run"], [[name, words] for name, words in run_words(found)]),
+        *(f"- Notice: {markdown(notice)}" for notice in found.notices),
         "",
         "## What changed",
         "",
     ]
     if found.changes:
         rows = [[c.area, c.name, c.base or "–", c.candidate or "–", "weaker" if c.weaker else ""] for c in found.changes]
-        lines += _md_table(["area", "what", "base", "candidate", ""], rows)
+        lines += markdown_table(["area", "what", "base", "candidate", ""], rows)
     else:
         lines += ["Nothing in suite, data, model and versions.", ""]
     lines += ["## Cases", ""]
-    lines += _md_table(
+    lines += markdown_table(
         [
             "property",
             "verdict",
@@ -47,7 +47,7 @@ def comparison_markdown(found: Comparison) -> str:
         lines += _property(item)
     for name, missing in (("base", found.only_base), ("candidate", found.only_candidate)):
         if missing:
-            lines += ["", f"Only in the {name}: {_md(', '.join(missing))}."]
+            lines += ["", f"Only in the {name}: {markdown(', '.join(missing))}."]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -64,11 +64,11 @@ def _overview(item: PropertyComparison, margin: float | None) -> list[str]:
 
 
 def _property(item: PropertyComparison) -> list[str]:
-    lines = ["", f"## {item.property}", "", _md(item.summary), ""]
+    lines = ["", f"## {item.property}", "", markdown(item.summary), ""]
     if item.gates:
         rows = [[g.metric, slice_label(g.slice), gate_words(g.base), gate_words(g.candidate)] for g in item.gates]
-        lines += _md_table(["gate", "slice", "base", "candidate"], rows)
-    lines += _md_table(
+        lines += markdown_table(["gate", "slice", "base", "candidate"], rows)
+    lines += markdown_table(
         ["metric", "slice", "base", "candidate"],
         [[m.name, slice_label(m.slice), *metric_values(m)] for m in item.metrics],
     )
@@ -84,11 +84,11 @@ def _property(item: PropertyComparison) -> list[str]:
             ]
             for c in parts
         ]
-        lines += _md_table(["transform", "newly failing", "fixed", "still failing", "change"], rows)
+        lines += markdown_table(["transform", "newly failing", "fixed", "still failing", "change"], rows)
     if item.newly_failing:
         shown = item.newly_failing[:MAX_CASES]
         lines += [f"### Newly failing: {len(shown)} of {item.cases.newly_failing:,}", ""]
-        lines += [f"- {_md(_case(case))}" for case in shown]
+        lines += [f"- {markdown(_case(case))}" for case in shown]
     return lines
 
 

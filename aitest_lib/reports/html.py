@@ -39,7 +39,7 @@ def render_html(report: RunReport, failures: Mapping[str, list[FailingCase]]) ->
 
 
 def _render(report: RunReport, failures: Mapping[str, list[FailingCase]], limit: int) -> str:
-    template = _environment().get_template("report.html")
+    template = page_environment().get_template("report.html")
     worst_first = sorted(report.properties, key=lambda prop: SEVERITY.index(prop.status))
     properties = [_property(prop, failures.get(prop.property, []), limit, i) for i, prop in enumerate(worst_first)]
     page = template.render(r=report, headline=headline(report), properties=properties, facts=_facts(report))
@@ -47,7 +47,8 @@ def _render(report: RunReport, failures: Mapping[str, list[FailingCase]], limit:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """The templates of the pages, with everything escaped and figures worded as in `tables`."""
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(Path(__file__).parent / "templates"),

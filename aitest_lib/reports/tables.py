@@ -158,11 +158,11 @@ def to_markdown(report: RunReport, failures: dict[str, list[FailingCase]] | None
 
     q = report.queries
     lines = [
-        f"# {report.status.upper()}: {_md(report.suite)} on {_md(report.model.name)}",
+        f"# {report.status.upper()}: {markdown(report.suite)} on {markdown(report.model.name)}",
         "",
-        _md(headline(report)),
+        markdown(headline(report)),
         "",
-        *_md_table(
+        *markdown_table(
             ["run", "model version", "revision", "started", "took", "queries planned", "sent", "cached", "errors"],
             [
                 [
@@ -175,7 +175,7 @@ def to_markdown(report: RunReport, failures: dict[str, list[FailingCase]] | None
                 ]
             ],
         ),
-        *(f"- Warning: {_md(warning)}" for warning in report.warnings),
+        *(f"- Warning: {markdown(warning)}" for warning in report.warnings),
     ]
     for prop in report.properties:
         lines += _md_property(prop, (failures or {}).get(prop.property, []))
@@ -186,15 +186,15 @@ def _md_property(prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
     counts = ", ".join(f"{value:,} {name}" for name, value in prop.cases.model_dump().items() if value or name == "total")
     lines = [
         "",
-        f"## {_md(prop.property)}: {prop.status}",
+        f"## {markdown(prop.property)}: {prop.status}",
         "",
-        _md(prop.explanation or prop.reason or ""),
+        markdown(prop.explanation or prop.reason or ""),
         "",
         f"Cases: {counts}.",
         "",
     ]
     if prop.gates:
-        lines += _md_table(
+        lines += markdown_table(
             ["gate", "slice", "asks for", "figure", "bounds", "verdict", "why"], [_gate_row(prop, gate) for gate in prop.gates]
         )
     for key, metrics in metric_groups(prop.metrics).items():
@@ -205,11 +205,11 @@ def _md_property(prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
         lines += [
             f"### Metrics {group_title(key).lower()}",
             "",
-            *_md_table(["metric", "slice", "figure", "bounds", "n", "note"], rows),
+            *markdown_table(["metric", "slice", "figure", "bounds", "n", "note"], rows),
         ]
     if prop.slices:
         lines += ["### Slices, worst first", ""]
-        lines += _md_table(
+        lines += markdown_table(
             ["slice", "failing", "rate", "rest", "difference", "q", "flagged"],
             [
                 [
@@ -227,10 +227,10 @@ def _md_property(prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
     if failing:
         shown = failing[:MAX_MARKDOWN_CASES]
         lines += [f"### Failing cases: {len(shown)} of {max(prop.cases.failed, len(failing)):,}", ""]
-        lines += [f"- {_md(case.explanation)} ({_md(case.case_id)})" for case in shown]
+        lines += [f"- {markdown(case.explanation)} ({markdown(case.case_id)})" for case in shown]
     if prop.unanswered:
         lines += ["", f"### Without a usable answer: {len(prop.unanswered)} of {prop.cases.error:,}", ""]
-        lines += [f"- {_md(case.reason)} ({_md(case.case_id)})" for case in prop.unanswered]
+        lines += [f"- {markdown(case.reason)} ({markdown(case.case_id)})" for case in prop.unanswered]
     return lines
 
 
@@ -252,13 +252,14 @@ def _scalar(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else clip(value, 60)
 
 
-def _md(text: str) -> str:
+def markdown(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no links, no table cells of its own."""
     line = clip(text, 2000)
     line = re.sub(r"([\\`*|])", r"\\\1", line).replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(")
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", line)
 
 
-def _md_table(head: list[str], rows: list[list[str]]) -> list[str]:
-    body = [f"| {' | '.join(_md(cell) for cell in row)} |" for row in rows]
+def markdown_table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """The lines of a table and an empty one after it; cells are escaped, the head is not."""
+    body = [f"| {' | '.join(markdown(cell) for cell in row)} |" for row in rows]
     return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *body, ""]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aitest_flows.ready_cards import ReadyCard
     from aitest_flows.replaying import Replay
     from aitest_flows.runner import Options
+    from aitest_flows.services.project import Standing
     from aitest_lib.models.probe import ProbeResult
     from aitest_lib.reports.comparison import Comparison
     from aitest_tasks.model_registry import Registered
@@ -124,13 +125,9 @@ def resume(run_id: str) -> RunReport:
 
 def show(run_id: str) -> tuple[RunReport, dict[str, list[FailingCase]]]:
     """The report of a run that has ended, and its failing cases by property."""
-    found = find(open_settings(), run_id)
-    if not found.has("report"):
-        raise InputError(
-            f"run {found.run_id[:8]} has not ended; see `aitest status {found.run_id[:8]}`, "
-            f"or finish it with `aitest resume {found.run_id[:8]}`"
-        )
-    report = RunReport.model_validate(found.read("report"))
+    from aitest_flows.comparing import ended_run
+
+    found, report = ended_run(open_settings(), run_id)
     return report, failing_cases(found, report)
 
 
@@ -182,6 +179,21 @@ def register(card: str | Path, data: str | Path | None = None) -> Registered:
     from aitest_flows.probing import register_card_file
 
     return register_card_file(open_settings(), Path(card), data)
+
+
+def up(*, s3: bool = False, webhook: bool = False) -> list[Standing]:
+    """Starts the services of the project that are not up: MLflow, Prefect, a worker, an S3 server and the webhook receiver
+    where they are wanted. They outlive this process; what is called from here on uses them."""
+    from aitest_flows.services import project
+
+    return project.up(open_settings(), s3=s3, webhook=webhook)
+
+
+def down() -> list[str]:
+    """Ends the services of the project; the names of those that were running."""
+    from aitest_flows.services import project
+
+    return project.down(open_settings())
 
 
 def run_suite(

@@ -18,6 +18,7 @@ from prefect.states import Completed, Failed
 from aitest_flows import runner
 from aitest_flows.alerts import VERDICTS, audit_event, send
 from aitest_flows.prefect_server import check_prefect
+from aitest_flows.spreading import mark_all_killed
 from aitest_flows.suite import suite
 from aitest_flows.suite_documents import SuiteDocument, open_suite
 from aitest_lib.config.secrets import mask
@@ -68,6 +69,7 @@ def audit(suite_uri: str, version: str | None = None) -> State[Any]:
     """
     settings = open_settings()
     try:
+        mark_all_killed(settings)
         document = open_suite(settings.store, suite_uri)
         if version is not None and (verdict := known_verdict(settings, document, version)) is not None:
             return Completed(name="Already audited", message=f"{document.model.name} version {version} is {verdict}")

@@ -1,46 +1,33 @@
-"""The MLflow UI of a project on the loopback interface: found if it is up, else started in the background."""
+"""The MLflow UI of a project on the loopback interface: found if it is up, else started as a service of the project."""
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-from contextlib import suppress
+from aitest_flows.services.definitions import local_artifacts, mlflow_server
+from aitest_flows.services.group import start
+from aitest_flows.services.ports import choose_ports
+from aitest_flows.services.project import CLIENT_VARIABLES
+from aitest_tasks.services import MLFLOW, services_of
+from aitest_tasks.settings import Settings, user_environment
 
-from aitest_flows.services.definitions import answers, local_artifacts, mlflow_server
-from aitest_flows.services.processes import end, launch, wait_ready
-from aitest_lib.errors import UnavailableError
-from aitest_tasks.services import services_of
-from aitest_tasks.settings import Settings
-
-START_TIMEOUT_S = 120.0
+OTHER = "MLflow UI"  # of a database that is not the project's own: runs must not take it for their server
 
 
-def ui_url(settings: Settings) -> tuple[str, int | None]:
-    """The base URL of the UI, and the pid of the server where it is this project's own and not that of `aitest up`."""
+def ui_url(settings: Settings) -> tuple[str, bool]:
+    """The base URL of the UI, and whether it is of a server that this call has found or brought up without `aitest up`.
+
+    That server is the one that `aitest up` would start, and ends with `aitest down`, too.
+    """
     if settings.tracking_uri.startswith("http"):
-        return settings.tracking_uri.rstrip("/"), None
-    state_file = settings.home / "mlflow-server.json"
-    with suppress(OSError, ValueError):
-        state = json.loads(state_file.read_text())
-        if answers(f"{state['url']}/health"):
-            return str(state["url"]), int(state["pid"])
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return settings.tracking_uri.rstrip("/"), False
     folder = services_of(settings.home)
+    name = MLFLOW if settings.tracking_uri == settings.database else OTHER
     with folder.locked():
+        ports = choose_ports(folder.folder / "ports.json", [name], folder.alive())
         key = folder.make_secrets()["mlflow"]
-    service = mlflow_server(port, settings.tracking_uri, local_artifacts(settings.artifacts), key)
-    process = launch(service, os.environ, settings.logs / "mlflow-server.log", settings.home.parent)
-    try:
-        wait_ready(service, process, START_TIMEOUT_S)
-    except BaseException:
-        with suppress(UnavailableError):
-            end([process])
-        raise
-    state_file.write_text(json.dumps({"url": process.url, "pid": process.pid}))
-    return process.url, process.pid
+        service = mlflow_server(ports[name], settings.tracking_uri, local_artifacts(settings.artifacts), key, name=name)
+        base = {name: value for name, value in user_environment().items() if name not in CLIENT_VARIABLES}
+        start([service], folder, base, settings.logs, settings.home.parent, lambda *_: None)
+    return service.url, True
 
 
 def run_url(base: str, experiment_id: str, run_id: str) -> str:

@@ -35,13 +35,15 @@ DATABASE, UNFINISHED = "prefect.db", "unfinished"
 def prefect_server(home: Path, logs: Path) -> Iterator[str]:
     """The API URL of a server that is up: `PREFECT_API_URL` where it is set, else the project's own, started if need be."""
     from aitest_lib.errors import UnavailableError
+    from aitest_tasks.settings import user_environment
 
     given = given_url()
     if given:
         if not healthy(given):
-            raise UnavailableError(
-                f"the Prefect server at {given} (PREFECT_API_URL) does not answer; start it, or unset PREFECT_API_URL"
-            )
+            own = "PREFECT_API_URL" not in user_environment()  # nothing that the user has set, or could unset
+            origin = "of `aitest up`" if own else "(PREFECT_API_URL)"
+            mend = "restart it with: aitest down, then aitest up" if own else "start it, or unset PREFECT_API_URL"
+            raise UnavailableError(f"the Prefect server at {given} {origin} does not answer; {mend}")
         yield given
         return
     user = _use(home, logs, lambda: _running(home) is not None)
@@ -91,6 +93,24 @@ def healthy(url: str) -> bool:
         return False
 
 
+def discard_unfinished(home: Path) -> None:
+    """Removes a database that no server ever came up with: its migrations may have been cut short, and cannot go on."""
+    unfinished = home / UNFINISHED
+    if unfinished.exists():
+        for path in home.glob(f"{DATABASE}*"):
+            path.unlink(missing_ok=True)
+    if not (home / DATABASE).exists():
+        unfinished.touch()
+
+
+def came_up(home: Path, url: str) -> bool:
+    """Does the server answer that was started with the database in `home`; if it does, that database is whole."""
+    up = healthy(url)
+    if up:
+        (home / UNFINISHED).unlink(missing_ok=True)
+    return up
+
+
 def _running(home: Path) -> str | None:
     """The URL of the project's server if it is up or still starting under a live supervisor."""
     try:
@@ -128,7 +148,7 @@ def _use(home: Path, logs: Path, is_up: Callable[[], bool]) -> Path:
 
 
 def _spawn(home: Path, logs: Path) -> None:
-    _discard_unfinished(home)
+    discard_unfinished(home)
     with (logs / "prefect-server.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "aitest_flows.prefect_server", str(home), str(logs)],
@@ -139,16 +159,6 @@ def _spawn(home: Path, logs: Path) -> None:
         )
     (home / "supervisor.pid").write_text(str(process.pid))
     (home / "server.json").write_text(json.dumps({"url": "", "pid": process.pid}))
-
-
-def _discard_unfinished(home: Path) -> None:
-    """Removes a database that no server ever came up with: its migrations may have been cut short, and cannot go on."""
-    unfinished = home / UNFINISHED
-    if unfinished.exists():
-        for path in home.glob(f"{DATABASE}*"):
-            path.unlink(missing_ok=True)
-    if not (home / DATABASE).exists():
-        unfinished.touch()
 
 
 def _wait(home: Path, logs: Path) -> str:
@@ -162,8 +172,7 @@ def _wait(home: Path, logs: Path) -> str:
                 f"the Prefect server did not start; its log is {logs / 'prefect-server.log'}; "
                 f"where that speaks of the database, move {home / DATABASE} away"
             )
-        if url and healthy(url):
-            (home / UNFINISHED).unlink(missing_ok=True)
+        if url and came_up(home, url):
             return url
         time.sleep(0.1)
     raise UnavailableError(

@@ -29,6 +29,7 @@ from aitest_tasks.settings import Settings
 if TYPE_CHECKING:
     from aitest_flows.runner import Request
 
+TAG = "aitest.run:"
 WATCHES_S = 1.0
 DASK_TIMEOUT_S = 10
 JUST_BEGUN = timedelta(seconds=5)
@@ -54,7 +55,7 @@ def made_ready(settings: Settings, request: Request, pool: str) -> Request:
 
 def run_tag(run: Run) -> str:
     """The tag of every flow run of a run."""
-    return f"aitest.run:{run.run_id}"
+    return f"{TAG}{run.run_id}"
 
 
 def start_on_pool(run: Run, flow_name: str, parameters: dict[str, Any]) -> FlowRun:
@@ -89,19 +90,38 @@ def mark_killed(run: Run) -> None:
     _set_states(killed, Crashed(message="its process is gone"))
 
 
+def mark_all_killed(settings: Settings) -> None:
+    """Marks the killed flow runs of all runs of this store, and earlier audits of this deployment: it has one at a time."""
+    from prefect.runtime import deployment, flow_run
+
+    running = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING])))
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(flow_run_filter=running)
+    runs = {tag.removeprefix(TAG) for one in found for tag in one.tags if tag.startswith(TAG)}
+    for run_id in sorted(runs):
+        if settings.store.exists(f"runs/{run_id}/run.json"):
+            mark_killed(Run(settings.store, run_id, {}))
+    here = deployment.get_id()
+    earlier = [one for one in found if here and str(one.deployment_id) == here and str(one.id) != flow_run.get_id()]
+    _set_states(earlier, Crashed(message="its process is gone"))
+
+
 def watch(run: Run, flow_run_id: UUID, tell: Callable[[], None]) -> None:
     """Waits until a run that works elsewhere has its report; `tell` is called about once a second.
 
     Raises `UnavailableError` where its flow run has ended without one.
     """
     ended_since: float | None = None
-    if not online_workers(str(run.pool)):
-        live.progress(f"pool {run.pool}", "waiting", 0, 0, "for a worker")
+    began = time.monotonic()
     with get_client(sync_client=True) as client:
         while not run.has("report") or not run.has("logged"):
             tell()
             live.pause(WATCHES_S)
             state = client.read_flow_run(flow_run_id).state
+            if state is not None and state.is_scheduled() and not online_workers(str(run.pool)):
+                waited = int(time.monotonic() - began)
+                note = f"for a worker; start one with: prefect worker start --pool {run.pool}"
+                live.progress(f"pool {run.pool}", "waiting", waited, waited + 1, note)
             if state is None or not state.is_final():
                 continue
             ended_since = ended_since or time.monotonic()

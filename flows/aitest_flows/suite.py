@@ -10,6 +10,7 @@ import numpy as np
 from prefect import flow, tags
 
 from aitest_flows.asking import query
+from aitest_flows.names import flow_run_name
 from aitest_flows.spreading import run_tag, tidied
 from aitest_flows.turns import results
 from aitest_flows.working import leading, retries
@@ -32,7 +33,7 @@ BASELINE = "seeds"
 PACKAGES = ("prefect", "mlflow", "pandas", "pyarrow", "numpy", "scikit-learn")
 
 
-@flow(name="suite", flow_run_name="suite {run_uri}", persist_result=False, retries=0)
+@flow(name="suite", flow_run_name=flow_run_name, persist_result=False, retries=0)
 def suite(run_uri: str) -> dict[str, Any]:
     """Runs every property of a suite run and writes its report; returns the report as JSON data."""
     run = open_run(run_uri)

@@ -7,10 +7,11 @@ from typing import Any
 from prefect import flow
 
 from aitest_flows import shapes
+from aitest_flows.names import flow_run_name
 from aitest_lib.properties.tabular import GENERALIZATION
 
 
-@flow(name="tabular-generalization", flow_run_name="generalization of {run_uri}", persist_result=False, retries=0)
+@flow(name="tabular-generalization", flow_run_name=flow_run_name, persist_result=False, retries=0)
 def tabular_generalization(run_uri: str, property_index: int) -> dict[str, Any]:
     """How well the answers agree with the labels, over all rows and in every slice."""
     return shapes.group(GENERALIZATION, run_uri, property_index)

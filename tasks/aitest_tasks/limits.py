@@ -86,6 +86,7 @@ def slots(run: Run, needed: Callable[[], bool] = lambda: True) -> Iterator[bool]
         return
     from prefect.concurrency.sync import concurrency
 
+    ensure_limit(run.card.card)  # a run on a Dask cluster may have started its Prefect server just now
     with ExitStack() as stack:
         while needed():
             live.check_stopped()

@@ -185,7 +185,8 @@ def test_whose_lease_counts(run):
 
 def test_the_lease_of_a_process_that_lives_is_respected_and_that_of_one_killed_is_not(run):
     code = (
-        "import sys, time; from aitest_lib.artifacts.store import Store; from aitest_tasks.leases import Lease; from aitest_tasks.runs import Run\n"
+        "import sys, time; from aitest_lib.artifacts.store import Store\n"
+        "from aitest_tasks.leases import Lease; from aitest_tasks.runs import Run\n"
         "with Lease(Run(Store(sys.argv[1]), 'r1', {})): print('held', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, run.store.url], stdout=subprocess.PIPE, text=True) as other:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from aitest_flows.prefect_server import DATABASE, came_up, discard_unfinished
 from aitest_flows.services.processes import Service
 from aitest_lib.errors import UnavailableError
 from aitest_tasks.services import BUCKET, MLFLOW, PREFECT, RECEIVER, REGION, S3, S3_KEY, write_private
@@ -29,7 +30,13 @@ def address(port: int) -> str:
 
 
 def mlflow_server(
-    port: int, database: str, artifacts: Sequence[str], key: str, environment: Mapping[str, str] | None = None, **more: Any
+    port: int,
+    database: str,
+    artifacts: Sequence[str],
+    key: str,
+    environment: Mapping[str, str] | None = None,
+    name: str = MLFLOW,
+    **more: Any,
 ) -> Service:
     """MLflow's tracking server, which sends webhooks to this machine, too. `key`: a Fernet key for their secrets."""
     settings = {
@@ -43,7 +50,7 @@ def mlflow_server(
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1", *artifacts]
     url = address(port)
     return Service(
-        name=MLFLOW,
+        name=name,
         url=url,
         command=command,
         environment=settings | dict(environment or {}),
@@ -59,26 +66,15 @@ def local_artifacts(folder: Path) -> list[str]:
 
 def prefect_server(port: int, home: Path, database: str = "", **more: Any) -> Service:
     """Prefect's server with everything that schedules, triggers and deployments take; by default with SQLite in `home`."""
-    unfinished = home / "unfinished"  # there while no server has come up with the database yet
 
     def prepare() -> None:
         home.mkdir(parents=True, exist_ok=True)
-        if unfinished.exists():  # its migrations may have been cut short, and cannot go on
-            for path in home.glob("prefect.db*"):
-                path.unlink(missing_ok=True)
-        if not (home / "prefect.db").exists():
-            unfinished.touch()
-
-    def ready() -> bool:
-        up = answers(f"{url}/health")
-        if up:
-            unfinished.unlink(missing_ok=True)
-        return up
+        discard_unfinished(home)
 
     settings = {
         "PREFECT_HOME": str(home),
         "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
-        "PREFECT_API_DATABASE_CONNECTION_URL": database or f"sqlite+aiosqlite:///{home / 'prefect.db'}",
+        "PREFECT_API_DATABASE_CONNECTION_URL": database or f"sqlite+aiosqlite:///{home / DATABASE}",
         "PREFECT_API_DATABASE_TIMEOUT": str(DATABASE_TIMEOUT_S),
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
     }
@@ -88,7 +84,7 @@ def prefect_server(port: int, home: Path, database: str = "", **more: Any) -> Se
         url=url,
         command=[sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)],
         environment=settings,
-        ready=ready,
+        ready=lambda: came_up(home, url),
         prepare=prepare,
         **more,
     )

@@ -1,0 +1,56 @@
+def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
+    """Check a card, probe its model and record it as a new version in MLflow's registry; the card of a model that is
+    registered there already is attached to it."""
+    from aitest_flows.probing import register_card_file
+
+    found = register_card_file(settings_for_command(), card, data)
+    note = "" if data is not None else "; not probed: give --data FILE to ask the model first"
+    out.print(f"{found.name} version {found.version} is registered{note}", markup=False, highlight=False)
+
+
+def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
+    """Ask the model behind a card a few inputs and say how it answers."""
+    from aitest_flows.probing import no_scores, probe_card
+    from aitest_flows.render import print_table
+
+    settings_for_command()
+    found = probe_card(card, data)
+    if not found.label_kinds:
+        raise UnavailableError(found.problems[0])
+    rows = [
+        ("answers", f"{found.rows} rows, {', '.join(found.label_kinds) or 'none'}"),
+        ("classes", ", ".join(str(value) for value in found.classes) or None),
+        ("scores", "yes" if found.scores else no_scores(card)),
+        ("deterministic", "yes" if found.deterministic else f"no, {found.self_flip_rate or 0:.1%} of the labels change"),
+        ("one row takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
+        ("a row in a batch takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),
+    ]
+    print_table(str(card), ["", ""], rows, out)
+    if found.problems:
+        raise UnavailableError("\n".join(found.problems))
+
+
+def models() -> None:
+    """List the registered models with a card, their verdicts, and what is overdue."""
+    from aitest_flows.render import print_table
+    from aitest_tasks.model_registry import list_models
+    from aitest_tasks.tracking import Tracking
+
+    rows = [
+        (
+            item["name"],
+            item["latest"],
+            item["versions"],
+            item["type"],
+            item["revision"],
+            item["tier"],
+            ", ".join(f"{suite}: {verdict}" for suite, verdict in item["verdicts"].items()) or "never audited",
+            "overdue" if item["overdue"] else "",
+        )
+        for item in list_models(Tracking(settings_for_command()))
+    ]
+    columns = ["model", "version", "versions", "type", "revision", "tier", "verdict", ""]
+    if rows:
+        print_table("", columns, rows, out)
+    else:
+        out.print("no model is registered; register one with: aitest register CARD", highlight=False)

@@ -1,0 +1,109 @@
+def status(run_id: RunId = "last") -> None:
+    """Say how far a run is, per property; live while it runs."""
+    settings = settings_for_command()
+    from aitest_flows import api
+    from aitest_flows.render import print_status
+    from aitest_flows.states import status_of
+
+    print_status(status_of(api.find(settings, run_id)), out)
+
+
+def show(
+    run_id: RunId = "last",
+    property_name: Annotated[str | None, typer.Option("--property", metavar="P", help="Only this property.")] = None,
+    failures: Annotated[int, typer.Option("--failures", metavar="N", min=0, help="Show N failing cases of each property.")] = 0,
+    format_name: Annotated[str, typer.Option("--format", metavar="table|json|md", help="How to print it.")] = "table",
+) -> None:
+    """Show metrics with intervals, gates, explanation, failing samples."""
+    from aitest_flows import api
+    from aitest_flows.render import print_report
+    from aitest_lib.errors import InputError, unknown
+    from aitest_lib.reports.tables import to_markdown
+
+    report, cases = api.show(run_id)
+    names = [item.property for item in report.properties]
+    if property_name is not None and property_name not in names:
+        raise InputError(f"--property: {unknown('property', property_name, names)} (of this run)")
+    if property_name is not None:
+        report = report.model_copy(
+            update={"properties": [item for item in report.properties if item.property == property_name]}
+        )
+    shown = {name: found[:failures] for name, found in cases.items() if failures and property_name in (None, name)}
+    if format_name == "json":
+        whole = report.model_dump(mode="json")
+        whole["failures"] = {name: [case.model_dump(mode="json") for case in found] for name, found in shown.items()}
+        out.raw(json.dumps(whole, indent=1, ensure_ascii=False))
+    elif format_name == "md":
+        out.raw(to_markdown(report, shown))
+    elif format_name == "table":
+        print_report(report, out, shown)
+    else:
+        raise InputError(f"--format: {unknown('format', format_name, ['table', 'json', 'md'])}")
+
+
+def report(
+    run_id: RunId = "last",
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write the self-contained report page."""
+    from aitest_flows import api
+    from aitest_lib.reports.html import render_html
+
+    found, cases = api.show(run_id)
+    write_file(output, render_html(found, cases))
+    out.print(f"{output}: {output.stat().st_size / 1e3:,.0f} kB", markup=False, highlight=False)
+
+
+def open_run_page(run_id: RunId = "last", browser: Annotated[bool, typer.Option(help="Open a browser.")] = True) -> None:
+    """Open the run in the MLflow UI, started if need be."""
+    import webbrowser
+
+    from aitest_flows import api
+    from aitest_flows.mlflow_ui import run_url, ui_url
+    from aitest_tasks.tracking import Tracking
+
+    settings = settings_for_command()
+    found = api.find(settings, run_id)
+    tracking = Tracking(settings)
+    experiment = tracking.do("find the run", lambda: tracking.client.get_run(found.run_id)).info.experiment_id
+    base, pid = ui_url(settings)
+    url = run_url(base, experiment, found.run_id)
+    out.print(url, markup=False, highlight=False, soft_wrap=True)
+    if pid is not None:
+        out.print(f"the MLflow server goes on in the background; end it with: kill {pid}", style="dim", highlight=False)
+    if browser:
+        webbrowser.open(url)
+
+
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The run to compare with: an id, a prefix, or `last`.")],
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help="The run to judge.")],
+    fail_on_regression: Annotated[bool, typer.Option("--fail-on-regression", help="Exit 1 where one is found.")] = False,
+    margin: Annotated[float | None, typer.Option("--margin", metavar="X", help="Up to X points worse is good enough.")] = None,
+    format_name: Annotated[str | None, typer.Option("--format", metavar="table|json|md|html", help="How to print it.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")] = None,
+) -> None:
+    """Say what changed between two runs: suite first, then properties and cases, and whether it is more than chance."""
+    from aitest_flows import api
+    from aitest_flows.comparing import exit_status, format_of, show
+
+    kind = format_of(format_name, output)
+    found = api.compare(base, candidate, margin)
+    show(found, kind, output, out)
+    raise typer.Exit(exit_status(found, fail_on_regression))
+
+
+def replay(
+    run_id: RunId,
+    case: Annotated[str, typer.Argument(metavar="CASE", help="Id of a case, or a unique prefix of it.")],
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME/VERSION", help="Ask this registered model.")] = None,
+) -> None:
+    """Send one stored case again and show both answers."""
+    from aitest_flows import api
+
+    found = api.replay(run_id, case, model)
+    from aitest_flows.replaying import print_replay
+
+    print_replay(found, out)
