@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 
 from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from aitest_flows.working import token_of
-from aitest_lib.errors import AitestError
+from aitest_lib.errors import AitestError, UnavailableError
 from aitest_tasks import live
 from aitest_tasks.limits import slots
 from aitest_tasks.querying import plan_queries, query_model, shard_lost
@@ -50,6 +51,9 @@ def help_with(plan: SharedPlan) -> None:
 def task_runner(run: Run) -> TaskRunner[Any]:
     """What the shards of this process run on: its threads, or a Dask cluster that is there."""
     if run.options.get("scheduler"):
+        from aitest_flows.spreading import dask_size
+
+        dask_size(run.options["scheduler"])  # one that is gone by now is told in one line
         from prefect_dask.task_runners import DaskTaskRunner
 
         return DaskTaskRunner(address=run.options["scheduler"])
@@ -135,7 +139,8 @@ def _work(run: Run, name: str, shards: list[dict[str, Any]], places: Iterable[in
 
     Takes the next place only when there is room for it. The model, the store or a stop end it with their `AitestError`.
     """
-    at_once = int(run.options["workers"])
+    share = run.options.get("share")
+    at_once = min(int(run.options["workers"]), share["slots"]) if share else int(run.options["workers"])
     running: dict[int, Any] = {}  # futures of Prefect's; those of threads and of Dask have no type in common that can be polled
     with task_runner(run) as runner:
         try:
@@ -158,6 +163,8 @@ def _ended(run: Run, running: dict[int, Any], shards: list[dict[str, Any]]) -> I
         result = _outcome(running.pop(place))
         if isinstance(result, AitestError):
             raise result  # the model, the store or the user's stop: the run ends here and can be resumed
+        if isinstance(result, CancelledError):
+            raise UnavailableError(f"the Dask scheduler at {run.options['scheduler']} is gone; start it again")
         if isinstance(result, BaseException):
             result = shard_lost(run, shards[place], f"the query broke ({type(result).__name__})")
         yield place, result
@@ -166,7 +173,10 @@ def _ended(run: Run, running: dict[int, Any], shards: list[dict[str, Any]]) -> I
 def _outcome(future: PrefectFuture[Any]) -> Any:
     """The result of a task or the exception it ended with, never raised here."""
     future.wait()
-    return future.result(raise_on_failure=False)
+    try:
+        return future.result(raise_on_failure=False)
+    except Exception as error:  # noqa: BLE001 -- Dask's: it has lost the task, or the workers that it gave it to
+        return error
 
 
 def _sum(done: dict[int, dict[str, int]]) -> dict[str, int]:

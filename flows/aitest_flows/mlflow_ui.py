@@ -13,9 +13,9 @@ OTHER = "MLflow UI"  # of a database that is not the project's own: runs must no
 
 
 def ui_url(settings: Settings) -> tuple[str, bool]:
-    """The base URL of the UI, and whether it is of a server that this call has found or brought up without `aitest up`.
+    """The base URL of the UI, and whether this call has brought its server up.
 
-    That server is the one that `aitest up` would start, and ends with `aitest down`, too.
+    It is the one that `aitest up` would start, and ends with `aitest down` all the same.
     """
     if settings.tracking_uri.startswith("http"):
         return settings.tracking_uri.rstrip("/"), False

@@ -292,12 +292,11 @@ def execute(settings: Settings, run: Run) -> RunReport:
 def on_pool(run: Run) -> RunReport:
     """Has the workers of the run's pool do it, and tells how far they are until it has ended."""
     from aitest_flows.pools import prefect_client
-    from aitest_flows.spreading import start_on_pool, watch
+    from aitest_flows.spreading import lead_on_pool
     from aitest_flows.states import follow
 
     with prefect_client():
-        started = start_on_pool(run, "suite", {"run_uri": run.uri})
-        watch(run, started.id, follow(run))
+        lead_on_pool(run, follow(run))
     return RunReport.model_validate(run.read("report"))
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.deployments import run_deployment
@@ -21,7 +20,7 @@ from prefect.states import Cancelled, Crashed
 
 from aitest_lib.errors import UnavailableError
 from aitest_tasks import live
-from aitest_tasks.leases import present
+from aitest_tasks.leases import is_alive, present
 from aitest_tasks.limits import ensure_limit
 from aitest_tasks.runs import Run
 from aitest_tasks.settings import Settings
@@ -34,7 +33,8 @@ WATCHES_S = 1.0
 DASK_TIMEOUT_S = 10
 JUST_BEGUN = timedelta(seconds=5)
 UNSTARTED = [StateType.SCHEDULED, StateType.PENDING]
-FINAL_AFTER_S = 10.0  # a flow run that has ended without a report may still be writing it
+PATIENT_LOOKS = 5
+RESTARTS = 3
 
 
 def made_ready(settings: Settings, request: Request, pool: str) -> Request:
@@ -69,13 +69,16 @@ def start_on_pool(run: Run, flow_name: str, parameters: dict[str, Any]) -> FlowR
 @contextmanager
 def tidied(run: Run) -> Iterator[None]:
     """Flow runs that an earlier attempt, or this one, leaves behind: killed ones are marked as crashed, and what has not
-    begun when the run ends is cancelled."""
+    begun when the run ends is cancelled. The workers of a Dask cluster close the model."""
     mark_killed(run)
     try:
         yield
     finally:
         _set_states(_flow_runs(run, UNSTARTED), Cancelled(message="the run has ended"))
         mark_killed(run)
+        if run.options.get("scheduler"):
+            with suppress(UnavailableError), dask_client(run.options["scheduler"]) as client:
+                client.run(live.close_model, run.run_id)
 
 
 def mark_killed(run: Run) -> None:
@@ -106,29 +109,50 @@ def mark_all_killed(settings: Settings) -> None:
     _set_states(earlier, Crashed(message="its process is gone"))
 
 
-def watch(run: Run, flow_run_id: UUID, tell: Callable[[], None]) -> None:
-    """Waits until a run that works elsewhere has its report; `tell` is called about once a second.
+def lead_on_pool(run: Run, tell: Callable[[], None]) -> None:
+    """Has a worker of the pool lead the run, and waits until its report is there; `tell` is called about once a second.
 
-    Raises `UnavailableError` where its flow run has ended without one.
+    Where the leading process was killed another one goes on, a few times. Raises `UnavailableError` where the flow ended
+    without a report.
     """
-    ended_since: float | None = None
-    began = time.monotonic()
     with get_client(sync_client=True) as client:
-        while not run.has("report") or not run.has("logged"):
-            tell()
-            live.pause(WATCHES_S)
-            state = client.read_flow_run(flow_run_id).state
-            if state is not None and state.is_scheduled() and not online_workers(str(run.pool)):
+        for _ in range(1 + RESTARTS):
+            flow_run = start_on_pool(run, "suite", {"run_uri": run.uri})
+            if _reported(run, client, flow_run, tell):
+                return
+            mark_killed(run)
+            live.progress(f"pool {run.pool}", "done", 1, 1, "the leading process was killed; another one goes on")
+    raise UnavailableError(f"the process that led the run on the pool {run.pool} was killed {1 + RESTARTS} times")
+
+
+def _reported(run: Run, client: SyncPrefectClient, flow_run: FlowRun, tell: Callable[[], None]) -> bool:
+    """Waits for the report; False where the process of the flow run was killed."""
+    began, led, missing = time.monotonic(), False, 0
+    while not (run.has("report") and run.has("logged")):
+        tell()
+        live.pause(WATCHES_S)
+        state = client.read_flow_run(flow_run.id).state
+        if state is None or state.is_pending():
+            continue
+        if state.is_scheduled():
+            if not online_workers(str(run.pool)):
                 waited = int(time.monotonic() - began)
                 note = f"for a worker; start one with: prefect worker start --pool {run.pool}"
                 live.progress(f"pool {run.pool}", "waiting", waited, waited + 1, note)
-            if state is None or not state.is_final():
-                continue
-            ended_since = ended_since or time.monotonic()
-            if time.monotonic() - ended_since > FINAL_AFTER_S:
-                lines = (state.message or state.name or "").strip().splitlines() or [""]
-                raise UnavailableError(f"the run ended on the pool {run.pool} without a report: {lines[-1][:300]}")
+            continue
+        alive = is_alive(run)
+        led |= alive
+        # What has just ended may still be writing its report, or its lease.
+        missing = 0 if alive else missing + 1
+        if missing <= PATIENT_LOOKS:
+            continue
+        if state.is_crashed() or (state.is_running() and led):
+            return False
+        if state.is_final():
+            lines = (state.message or state.name or "").strip().splitlines() or [""]
+            raise UnavailableError(f"the run ended on the pool {run.pool} without a report: {lines[-1][:300]}")
     tell()
+    return True
 
 
 def online_workers(pool: str) -> int:
@@ -137,18 +161,30 @@ def online_workers(pool: str) -> int:
         return sum(worker.status == "ONLINE" for worker in client.read_workers_for_work_pool(pool))
 
 
-def dask_size(scheduler: str) -> tuple[int, int]:
-    """Processes and threads of the Dask cluster of a scheduler; one that is not there is an `UnavailableError`."""
+@contextmanager
+def dask_client(scheduler: str) -> Iterator[Any]:
+    """A client of the Dask cluster of a scheduler; one that is not there is an `UnavailableError`."""
+    import dask.config
+
+    # Dask talks of every worker and connection that it loses; what follows from that is told by the run.
+    dask.config.set({"logging": {"distributed": "critical", "distributed.client": "critical"}})
     from distributed import Client
 
     try:
         connect: Any = Client
-        with connect(scheduler, timeout=DASK_TIMEOUT_S, set_as_default=False) as client:
-            threads = client.nthreads()
+        client = connect(scheduler, timeout=DASK_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UnavailableError(
             f"there is no Dask scheduler at {scheduler}: {type(error).__name__}; start one with `dask scheduler`"
         ) from error
+    with client:
+        yield client
+
+
+def dask_size(scheduler: str) -> tuple[int, int]:
+    """Processes and threads of the Dask cluster of a scheduler; one that has none is an `UnavailableError`."""
+    with dask_client(scheduler) as client:
+        threads = client.nthreads()
     if not threads:
         raise UnavailableError(f"the Dask scheduler at {scheduler} has no workers; start one with: dask worker {scheduler}")
     return len(threads), sum(threads.values())

@@ -47,11 +47,10 @@ def share_of(endpoint: Endpoint, processes: int, threads: int = 1) -> dict[str, 
     `threads`: those of all processes together that take shards, where one process holds the slots for all (Dask).
     """
     streams = max(1, endpoint.concurrency // processes)
-    slots = streams if threads == 1 else min(endpoint.concurrency, threads)
     return {
         "name": limit_name(endpoint.url),
-        "slots": slots,
-        "streams": streams if threads == 1 else 1,
+        "slots": streams if threads == 1 else min(endpoint.concurrency, streams * processes),
+        "streams": streams,
         "rate": _stream_rate(endpoint.rate_per_s, endpoint.concurrency),
     }
 

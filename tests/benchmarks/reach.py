@@ -8,13 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pandas as pd
+from project import project
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "support"))
@@ -79,7 +78,7 @@ def _bare(url: str, frame: pd.DataFrame, at_once: int) -> int:
         return sum(pool.map(ask, range(0, len(frame), BATCH)))
 
 
-def s3(project: Callable[[Path, int, str, list[dict[str, Any]]], Path]) -> None:
+def s3() -> None:
     """The same suite twice on a local disk and on a real S3 server: the first run asks, the second finds its answers."""
     from s3_server import s3_server
 

@@ -1,7 +1,8 @@
-"""Benchmarks of the whole: `python tests/benchmarks/run.py [overhead] [memory] [table] [endpoint] [s3] [compare]`."""
+"""Benchmarks of the whole: `python tests/benchmarks/run.py [NAME]...`; the README beside it says what each asks."""
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -12,40 +13,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from compare import compare
+from growth import growth, memory
+from idle import idle
+from project import project
 from reach import endpoint, s3
-
-HERE = Path(__file__).parent
-AITEST = [sys.executable, "-m", "aitest_flows.cli"]
-
-
-def project(folder: Path, rows: int, model: str, transforms: list[dict[str, Any]]) -> Path:
-    """A project folder: synthetic rows, a card for a model of `models.py`, a suite."""
-    rng = np.random.default_rng(0)
-    columns = {name: np.round(rng.normal(size=rows), 3) for name in "abcdef"}
-    frame = pd.DataFrame(columns | {"kind": rng.choice(["x", "y", "z"], rows), "count": rng.integers(0, 100, rows)})
-    frame["label"] = np.where(frame["a"] + frame["b"] + rng.normal(0, 0.3, rows) > 0, "yes", "no")
-    frame.to_parquet(folder / "data.parquet")
-    card = {
-        "name": "bench",
-        "revision": "1",
-        "type": "tabular-classifier",
-        "classes": ["no", "yes"],
-        "python": {"callable": f"models:{model}", "path": [str(HERE)]},
-    }
-    suite = {
-        "suite": "bench",
-        "model": {"card": "card.yaml"},
-        "data": {"test": "data.parquet", "label": "label"},
-        "properties": [{"property": "tabular.robustness", "transforms": transforms, "gates": {"pass_rate": {"min": 0.9}}}],
-    }
-    (folder / "card.yaml").write_text(json.dumps(card))
-    (folder / "suite.yaml").write_text(json.dumps(suite))
-    return folder / "suite.yaml"
+from spread import spread
 
 
 def plain_loop(suite_file: Path) -> dict[str, float]:
@@ -164,29 +139,6 @@ def overhead() -> None:
     print()
 
 
-def memory() -> None:
-    """Peak memory of `aitest run` (the process itself) for 100,000 and 1,000,000 cases."""
-    transforms = [{"name": "numeric_noise", "epsilon": [0.1, 0.2, 0.3, 0.4]}]
-    print(f"{'memory':<14}{'peak MB':>10}{'wall s':>10}{'CPU s':>10}{'store MB':>10}")
-    peaks = []
-    for cases in (100_000, 1_000_000):
-        with tempfile.TemporaryDirectory() as root:
-            suite_file = project(Path(root), cases // 4, "instant", transforms)
-            started = time.perf_counter()
-            process = subprocess.Popen(
-                [*AITEST, "run", suite_file.name], cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            _, status, usage = os.wait4(process.pid, 0)
-            if os.waitstatus_to_exitcode(status) not in (0, 1, 4):
-                sys.exit(f"the run of {cases:,} cases ended with {os.waitstatus_to_exitcode(status)}")
-            wall = time.perf_counter() - started
-            size = sum(file.stat().st_size for file in Path(root, ".aitest", "store").rglob("*") if file.is_file())
-            peaks.append(usage.ru_maxrss)
-            cpu = usage.ru_utime + usage.ru_stime
-            print(f"{cases:<14,}{usage.ru_maxrss / 1e3:>10,.0f}{wall:>10.1f}{cpu:>10.1f}{size / 1e6:>10,.0f}")
-    print(f"1,000,000 / 100,000 cases: peak memory x {peaks[1] / peaks[0]:.2f}\n")
-
-
 def sample_table(suite_file: Path) -> dict[str, float]:
     """Schema, digests and a stratified sample of a large Parquet file."""
     from aitest_lib.artifacts.store import Store
@@ -215,8 +167,11 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "memory": memory,
     "table": table,
     "endpoint": endpoint,
-    "s3": lambda: s3(project),
+    "s3": s3,
     "compare": compare,
+    "growth": growth,
+    "idle": idle,
+    "spread": spread,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,
@@ -224,9 +179,25 @@ PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "sample_table": sample_table,
 }
 
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of: {', '.join(BENCHMARKS)} (all)")
+    parser.add_argument("--seconds", type=float, default=600, help="spread: what one process sleeps (600)")
+    parser.add_argument("--workers", type=int, default=4, help="spread: workers of the pool, and of the cluster (4)")
+    given = parser.parse_args()
+    if strange := sorted(set(given.names) - set(BENCHMARKS)):
+        parser.error(f"got {strange[0]}, expected one of {', '.join(BENCHMARKS)}")
+    for name in given.names or BENCHMARKS:
+        if name == "spread":
+            spread(given.seconds, given.workers)
+        else:
+            BENCHMARKS[name]()
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--part"]:
         print(json.dumps(PARTS[sys.argv[2]](Path(sys.argv[3]))))
     else:
-        for name in sys.argv[1:] or BENCHMARKS:
-            BENCHMARKS[name]()
+        main()

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from projects import Project, ended, is_calm, new_project, people, until
 
+from aitest_flows import api
+from aitest_flows.services.group import STARTED, UP
 from aitest_flows.services.processes import members
 from aitest_tasks.services import MLFLOW, PREFECT, RECEIVER, S3, WORKER, Process, services_of
 
@@ -130,6 +132,49 @@ def test_the_whole_story(project):
     assert len(embedded) == 4  # of the two cards, the run and its property
     assert all(embedded.values())
     assert "people" in project.here("status").out
+
+
+def test_the_server_of_a_page_that_is_opened_is_one_of_them(project):
+    assert project.cli("run", "suite.yaml").code == 0
+    opened = project.cli("open", "--no-browser")
+    assert opened.code == 0, opened.text
+    assert is_calm(opened.text)
+    assert "aitest down" in opened.out
+    found = running(project)
+    assert found.keys() == {MLFLOW}
+    assert opened.out.startswith(f"{found[MLFLOW].url}/#/experiments/")
+    again = project.here("open", "--no-browser")
+    assert again.out.splitlines()[0] == opened.out.splitlines()[0]
+
+    # In Python; `up` takes it as it is.
+    with project.entered():
+        assert {one.process.name: one.how for one in api.up()} == {MLFLOW: UP, PREFECT: STARTED, WORKER: STARTED}
+        assert running(project)[MLFLOW] == found[MLFLOW]
+
+        # One that has frozen: what is said fits whoever has not set anything.
+        frozen = running(project)[PREFECT]
+        for pid in members(frozen):
+            os.kill(pid, signal.SIGSTOP)
+        said = project.cli("run", "suite.yaml")
+        for pid in members(frozen):
+            os.kill(pid, signal.SIGCONT)
+        assert said.code == 3
+        assert f"the Prefect server at {frozen.url} of `aitest up` does not answer; restart it with: aitest down" in said.err
+
+        assert sorted(api.down()) == sorted([MLFLOW, PREFECT, WORKER])
+    assert in_folder(project) == set()
+
+    # The page of a database that is not the project's own: runs do not take its server for theirs.
+    project.env["MLFLOW_TRACKING_URI"] = f"sqlite:///{project.home / 'mlflow.db'}"
+    try:
+        other = project.cli("open", "--no-browser")
+    finally:
+        del project.env["MLFLOW_TRACKING_URI"]
+    assert other.code == 0, other.text
+    assert running(project).keys() == {"MLflow UI"}
+    assert str(project.home) in project.here("doctor").out
+    assert project.here("down").out.strip() == "ended: MLflow UI"
+    assert in_folder(project) == set()
 
 
 def test_with_everything(project):

@@ -132,16 +132,14 @@ def test_a_helper_is_killed(spread, alone, server):
     assert [run["state_type"] for run in killed] == ["CRASHED"]
 
 
-def test_the_leading_process_is_killed_and_the_run_resumed(spread, alone, server):
+def test_the_leading_process_is_killed(spread, alone, server):
     project, pool = spread
     process, folder = started(project, pool)
     assert shared_by_two(folder), "nobody helped"
     os.kill(json.loads((folder / "lease.json").read_text())["pid"], signal.SIGKILL)
     out, err = process.communicate(timeout=240)
-    assert process.returncode == 3, out + err
-    assert f"aitest resume {folder.name[:12]}" in err
-    resumed = project.cli("resume", folder.name, "--json", "report.json", timeout=240)
-    assert resumed.code == 0, resumed.text
+    assert process.returncode == 0, out + err
+    assert "another one goes on" in err
     report = project.report("report.json")
     assert cases_of(project, report) == alone
     assert len(server.distinct) == report["queries"]["planned"]

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import httpx
 import psycopg2
+import s3fs
 from local_services import local_services
 from projects import until
 
 from aitest_flows.services.processes import members
+from aitest_tasks.services import BUCKET
 from infra.local.postgresql import POSTGRESQL, database_url
 
 
@@ -25,6 +27,16 @@ def names(services, database: str, query: str) -> list[str]:
         connection.close()
 
 
+def storage(environment: dict[str, str]) -> s3fs.S3FileSystem:
+    return s3fs.S3FileSystem(
+        key=environment["AWS_ACCESS_KEY_ID"],
+        secret=environment["AWS_SECRET_ACCESS_KEY"],
+        client_kwargs={"endpoint_url": environment["AWS_ENDPOINT_URL"], "region_name": environment["AWS_DEFAULT_REGION"]},
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+
+
 def test_local_services(tmp_path):
     with local_services(tmp_path, workers=2) as services:
         before = services.state.read()
@@ -36,6 +48,12 @@ def test_local_services(tmp_path):
         made = httpx.post(f"{url}/api/2.0/mlflow/experiments/create", json={"name": "kept"}, timeout=30, trust_env=False)
         assert made.is_success, made.text
         assert "kept" in names(services, "mlflow", "SELECT name FROM experiments")
+
+        # What is given to MLflow to keep is in the S3 server.
+        put = httpx.put(f"{url}/api/2.0/mlflow-artifacts/artifacts/a.txt", content=b"kept", timeout=30, trust_env=False)
+        assert put.is_success, put.text
+        assert storage(environment).cat_file(f"{BUCKET}/mlflow/a.txt") == b"kept"
+
         assert names(services, "prefect", "SELECT name FROM work_pool") == ["aitest"]
         assert set(names(services, "prefect", "SELECT name FROM worker")) == {"worker 0", "worker 1"}
 

@@ -4,64 +4,100 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from projects import until
 
-QUIET_DASK = {"DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "false"}
+DASK = str(Path(sys.executable).with_name("dask"))
+START_S = 60
+
+
+@dataclass
+class DaskWorker:
+    """One worker process and where it writes to."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
 
 
 @dataclass
 class DaskCluster:
-    """`scheduler`: its address, for `--scheduler`; `workers`: one process each, with a log file beside the others."""
+    """`scheduler`: its address, for `--scheduler`. The scheduler and the workers work in `folder`."""
 
-    scheduler: str
-    workers: list[subprocess.Popen[bytes]]
-    processes: list[subprocess.Popen[bytes]]  # the scheduler as well
+    folder: Path
+    environment: dict[str, str]
+    port: int
+    workers: list[DaskWorker] = field(default_factory=list)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def scheduler(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    @property
+    def scheduler_process(self) -> subprocess.Popen[bytes]:
+        return self.processes[0]
+
+    def start_scheduler(self) -> None:
+        self._start("scheduler", "scheduler", "--port", str(self.port))
+        if not until(self._listens, START_S):
+            raise RuntimeError("the Dask scheduler did not start: " + (self.folder / "scheduler.log").read_text()[-2000:])
+
+    def start_workers(self, count: int, threads: int = 1) -> None:
+        options = ["--no-nanny", "--nthreads", str(threads), "--local-directory", str(self.folder)]
+        for name in (f"worker-{len(self.workers) + number}" for number in range(count)):
+            process = self._start(name, "worker", self.scheduler, "--name", name, *options)
+            self.workers.append(DaskWorker(process, self.folder / f"{name}.log"))
+        from distributed import Client
+
+        connect: Any = Client
+        with connect(self.scheduler, timeout=START_S, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=START_S)
+
+    def kill(self) -> None:
+        for process in reversed(self.processes):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [DASK, *command, "--host", "127.0.0.1", "--no-dashboard"],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.processes.append(process)
+        return process
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 @contextmanager
 def dask_cluster(folder: Path, workers: int, environment: Mapping[str, str], threads: int = 1) -> Iterator[DaskCluster]:
-    """So many worker processes of so many threads each, in `folder` and with this environment. Killed on the way out."""
-    from distributed import Client
-
+    """So many worker processes of so many threads each, with this environment. All are killed on the way out."""
     folder.mkdir(parents=True, exist_ok=True)
-    address = folder / "scheduler.json"
-    here = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
-    one = ["worker", *here, "--no-nanny", "--nthreads", str(threads), "--local-directory", str(folder)]
-    commands = [["scheduler", *here, "--port", "0"], *([*one, "--name", f"w{number}"] for number in range(workers))]
-    processes: list[subprocess.Popen[bytes]] = []
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    cluster = DaskCluster(folder, dict(environment), port)
     try:
-        for number, command in enumerate(commands):
-            with (folder / f"dask-{number}.log").open("wb") as log:
-                processes.append(
-                    subprocess.Popen(
-                        [str(Path(sys.executable).with_name("dask")), *command],
-                        cwd=folder,
-                        env={**environment, **QUIET_DASK},
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                        start_new_session=True,
-                    )
-                )
-            if not until(address.exists, 60):
-                raise RuntimeError("the Dask scheduler did not start: " + (folder / "dask-0.log").read_text()[-2000:])
-        connect: Any = Client
-        with connect(scheduler_file=str(address), timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=60)
-            scheduler = str(client.scheduler.address)
-        yield DaskCluster(scheduler, processes[1:], processes)
+        cluster.start_scheduler()
+        if workers:
+            cluster.start_workers(workers, threads)
+        yield cluster
     finally:
-        for process in reversed(processes):
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+        cluster.kill()

@@ -1,6 +1,24 @@
-def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
-    """Check a card, probe its model and record it as a new version in MLflow's registry; the card of a model that is
-    registered there already is attached to it."""
+"""The models: `register`, `probe`, `models`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aitest_flows.commands.options import CardFile
+from aitest_flows.console import out, settings_for_command
+from aitest_lib.errors import UnavailableError
+
+DataFile = Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Rows to ask the model with.")]
+
+
+def register(card: CardFile, data: DataFile = None) -> None:
+    """Check a card, probe its model and record it as a new version in MLflow's registry.
+
+    The card of a model that is in the registry itself (`mlflow: models:/…`) is attached to it instead.
+    """
     from aitest_flows.probing import register_card_file
 
     found = register_card_file(settings_for_command(), card, data)
@@ -8,7 +26,7 @@ def register(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFi
     out.print(f"{found.name} version {found.version} is registered{note}", markup=False, highlight=False)
 
 
-def probe(card: Annotated[Path, typer.Argument(metavar="CARD")], data: DataFile = None) -> None:
+def probe(card: CardFile, data: DataFile = None) -> None:
     """Ask the model behind a card a few inputs and say how it answers."""
     from aitest_flows.probing import no_scores, probe_card
     from aitest_flows.render import print_table

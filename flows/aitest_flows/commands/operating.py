@@ -1,3 +1,15 @@
+"""What runs beside the commands: `up`, `down`, `deploy`; and `doctor`, which looks at the set-up."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitest_flows.commands.options import SuiteFile
+from aitest_flows.console import err, out, settings_for_command
+
+
 def up(
     with_s3: Annotated[bool, typer.Option("--with-s3", help="An S3 server as well, as the store.")] = False,
     with_webhook: Annotated[bool, typer.Option("--with-webhook", help="The receiver of MLflow's webhooks as well.")] = False,
@@ -9,14 +21,14 @@ def up(
 
 
 def down() -> None:
-    """Stop what `aitest up` has started."""
+    """Stop what `aitest up` and `aitest open` have started."""
     from aitest_flows.services.terminal import show_down
 
     show_down(settings_for_command(), out, err)
 
 
 def deploy(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="The suite file.")],
+    suite: SuiteFile,
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Work pool whose workers run it; made if missing.")],
     cron: Annotated[
         str | None, typer.Option("--cron", metavar="CRON", help='Schedule of five fields, e.g. "0 2 * * *".')
@@ -28,7 +40,10 @@ def deploy(
         str | None, typer.Option("--on-new-version", metavar="MODEL", help="Audit each new version of this registered model.")
     ] = None,
 ) -> None:
-    """Have workers audit a suite: on a schedule, for new model versions, with alerts. Again: update it."""
+    """Have workers audit a suite: on a schedule, for new model versions, with alerts.
+
+    Deploying it again updates it.
+    """
     from aitest_flows.deploying import deploy_suite
     from aitest_flows.render import print_table
 

@@ -1,11 +1,46 @@
+"""Looking at runs: `status`, `show`, `report`, `open`, `compare`, `replay`."""
+
+from __future__ import annotations
+
+import json
+import time
+import webbrowser
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aitest_flows.commands.options import RunId
+from aitest_flows.console import Terminal, out, settings_for_command, write_file
+from aitest_lib.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from aitest_tasks.runs import Run
+
+LOOK_S = 1.0  # between two looks at a run that goes on
+RUNNING = "running"
+
+
 def status(run_id: RunId = "last") -> None:
-    """Say how far a run is, per property; live while it runs."""
+    """Say how far a run is, per property; live while it runs.
+
+    On a terminal it looks again every second until the run ends; Ctrl-C ends the looking, not the run.
+    """
     settings = settings_for_command()
     from aitest_flows import api
     from aitest_flows.render import print_status
     from aitest_flows.states import status_of
 
-    print_status(status_of(api.find(settings, run_id)), out)
+    found = api.find(settings, run_id)
+    now = status_of(found)
+    if now["state"] == RUNNING and out.is_interactive and out.file.isatty():
+        _watch(found)
+    else:
+        print_status(now, out)
 
 
 def show(
@@ -17,7 +52,6 @@ def show(
     """Show metrics with intervals, gates, explanation, failing samples."""
     from aitest_flows import api
     from aitest_flows.render import print_report
-    from aitest_lib.errors import InputError, unknown
     from aitest_lib.reports.tables import to_markdown
 
     report, cases = api.show(run_id)
@@ -57,9 +91,7 @@ def report(
 
 
 def open_run_page(run_id: RunId = "last", browser: Annotated[bool, typer.Option(help="Open a browser.")] = True) -> None:
-    """Open the run in the MLflow UI, started if need be."""
-    import webbrowser
-
+    """Open the run in the MLflow UI, started if need be; `aitest down` ends it."""
     from aitest_flows import api
     from aitest_flows.mlflow_ui import run_url, ui_url
     from aitest_tasks.tracking import Tracking
@@ -68,11 +100,11 @@ def open_run_page(run_id: RunId = "last", browser: Annotated[bool, typer.Option(
     found = api.find(settings, run_id)
     tracking = Tracking(settings)
     experiment = tracking.do("find the run", lambda: tracking.client.get_run(found.run_id)).info.experiment_id
-    base, pid = ui_url(settings)
+    base, brought_up = ui_url(settings)
     url = run_url(base, experiment, found.run_id)
     out.print(url, markup=False, highlight=False, soft_wrap=True)
-    if pid is not None:
-        out.print(f"the MLflow server goes on in the background; end it with: kill {pid}", style="dim", highlight=False)
+    if brought_up:
+        out.print("the MLflow server goes on in the background; end it with: aitest down", style="dim", highlight=False)
     if browser:
         webbrowser.open(url)
 
@@ -85,7 +117,10 @@ def compare(
     format_name: Annotated[str | None, typer.Option("--format", metavar="table|json|md|html", help="How to print it.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")] = None,
 ) -> None:
-    """Say what changed between two runs: suite first, then properties and cases, and whether it is more than chance."""
+    """Say what changed between two runs, and whether it is more than chance.
+
+    What changed in suite, data and model comes first, then the properties and each case that fails now or no longer.
+    """
     from aitest_flows import api
     from aitest_flows.comparing import exit_status, format_of, show
 
@@ -98,7 +133,9 @@ def compare(
 def replay(
     run_id: RunId,
     case: Annotated[str, typer.Argument(metavar="CASE", help="Id of a case, or a unique prefix of it.")],
-    model: Annotated[str | None, typer.Option("--model", metavar="NAME/VERSION", help="Ask this registered model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME/VERSION", help="Ask this registered model instead.")
+    ] = None,
 ) -> None:
     """Send one stored case again and show both answers."""
     from aitest_flows import api
@@ -107,3 +144,28 @@ def replay(
     from aitest_flows.replaying import print_replay
 
     print_replay(found, out)
+
+
+def _watch(run: Run) -> None:
+    """Shows how far a run is until it ends, or until Ctrl-C: then nobody looks, and the run goes on."""
+    from rich.live import Live
+
+    from aitest_flows.states import status_of
+
+    with suppress(KeyboardInterrupt), Live(console=out, auto_refresh=False) as view:
+        while (now := status_of(run))["state"] == RUNNING:
+            view.update(_as_text(now), refresh=True)
+            time.sleep(LOOK_S)
+        # Once more: a run that ends while its files are read looks interrupted.
+        view.update(_as_text(status_of(run)), refresh=True)
+
+
+def _as_text(now: dict[str, Any]) -> Text:
+    """What `print_status` prints, as a text that may be shown in the place of the one before."""
+    from rich.text import Text
+
+    from aitest_flows.render import print_status
+
+    page = StringIO()
+    print_status(now, Terminal(file=page, width=out.width, force_terminal=True))
+    return Text.from_ansi(page.getvalue())

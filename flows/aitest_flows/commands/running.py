@@ -1,7 +1,20 @@
+"""Testing a model: `demo`, `init`, `audit`, `run`, `resume`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aitest_flows.commands.options import AllowInconclusive, JsonFile, JunitFile, RunId, SuiteFile
+from aitest_flows.console import end, execute, out, run_here, settings_for_command
+from aitest_lib.errors import InputError, unknown
+
+
 def demo(only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", help="Only this modality.")] = None) -> None:
-    """Train small real models on carried data and audit them."""
+    """Train small real models on data that aitest carries, and audit them."""
     from aitest_flows.demo import MODALITIES, run_demo
-    from aitest_lib.errors import InputError, unknown
 
     if only is not None and only not in MODALITIES:
         raise InputError(f"--only: {unknown('modality', only, MODALITIES)}")
@@ -46,21 +59,28 @@ def audit(
 
 
 def run(
-    suite: Annotated[Path, typer.Argument(metavar="SUITE", help="The suite file.")],
+    suite: SuiteFile,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="PROPERTY", help="Only this property; may be repeated.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything anew.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything anew, whatever answers are kept.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, and what it could decide.")] = False,
     budget: Annotated[int | None, typer.Option("--budget", metavar="N", min=0, help="Send at most N queries.")] = None,
     on: Annotated[str | None, typer.Option("--on", metavar="POOL", help="Run on the workers of a Prefect work pool.")] = None,
-    runner_name: Annotated[str, typer.Option("--runner", metavar="threads|dask", help="What asks the shards.")] = "threads",
+    runner_name: Annotated[
+        str,
+        typer.Option(
+            "--runner", metavar="threads|dask", help="Where the queries are sent from: threads here, or a Dask cluster."
+        ),
+    ] = "threads",
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", metavar="ADDRESS", help="With --runner dask: its scheduler, tcp://host:port.")
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", metavar="N", min=1, help="Shards asked at once; with --on: processes that help to ask."),
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Shards of queries asked at once; with --on: processes that help to ask."
+        ),
     ] = None,
     allow_inconclusive: AllowInconclusive = False,
     require_gates: Annotated[bool, typer.Option("--require-gates", help="Exit 4 where a property has no gates.")] = False,
@@ -69,7 +89,6 @@ def run(
 ) -> None:
     """Run a suite here, or on the workers of a pool."""
     from aitest_lib.config.suite import load_suite
-    from aitest_lib.errors import InputError, unknown
 
     if runner_name not in ("threads", "dask"):
         raise InputError(f"--runner: {unknown('runner', runner_name, ['threads', 'dask'])}")
