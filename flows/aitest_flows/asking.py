@@ -94,8 +94,7 @@ def _ask_together(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, 
 
     def look() -> bool:
         """Reads what is done by now; is there anything left."""
-        nonlocal done
-        done = shared.done()
+        done.update(shared.done(done))
         _tell(name, _sum(done), plan["to_send"])
         return len(done) < len(every)
 
@@ -109,18 +108,16 @@ def _ask_together(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, 
         while look():
             missing = every - set(done)
             lost = shared.lost(missing)
-            # Somebody may have finished a shard, and left, since `done` was read.
-            if lost == missing and not look_again(shared, lost):
-                return _sum(shared.done()), True
+            if lost == missing:
+                # Somebody may have finished a shard, and left, since `done` was read.
+                before = len(done)
+                if look() and len(done) == before:
+                    return _sum(done), True
+                continue
             live.pause(WAITS_S)
         return _sum(done), False
     finally:
         shared.close()
-
-
-def look_again(shared: SharedPlan, places: set[int]) -> bool:
-    """Are some of the places done after all."""
-    return bool(places & set(shared.done()))
 
 
 def call_helpers(run: Run, plan: SharedPlan) -> None:

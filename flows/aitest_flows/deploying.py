@@ -57,7 +57,7 @@ def deploy_suite(
     from aitest_tasks.limits import ensure_limit
 
     schedule = schedule_of(cron, timezone)
-    request = runner.request_run(settings, load_suite(path), runner.Options())
+    request = runner.request_run(settings, load_suite(path), runner.Options(pool=pool))
     check_trigger(request, on_new_version)
     suite = request.suite.suite.suite
     with prefect_client() as client:

@@ -84,8 +84,9 @@ def request_run(
     source = memory_source(train) if train is not None else None
     if source is None and config.data.train:
         source = TableSource(located(config.data.train, suite.base_dir))
-    for name in sorted(references(json.dumps(card.raw["endpoint"])) if card is not None and card.card.endpoint else ()):
-        secret(name)  # an unset one is told before anything is started
+    if card is not None and card.card.endpoint and options.pool is None:
+        for name in sorted(references(json.dumps(card.raw["endpoint"]))):
+            secret(name)  # an unset one is told before anything is started; a pool's workers have secrets of their own
     check_fit(suite, info.type, config.data.label is not None)
     check_data(suite, test)
     check_rows(test, source)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,9 +137,9 @@ class SharedPlan:
         """Says that a shard is asked."""
         self.run.store.write_json(self._path(f"done/{place:06d}.json"), {key: result[key] for key in ("sent", "errors")})
 
-    def done(self) -> dict[int, dict[str, int]]:
-        """The counts of the shards that are asked, by place."""
-        paths = self.run.store.files(self._path("done"))
+    def done(self, known: Collection[int] = ()) -> dict[int, dict[str, int]]:
+        """The counts of the shards that are asked, by place; those `known` already left out."""
+        paths = [path for path in self.run.store.files(self._path("done")) if _place(path) not in known]
         return {_place(path): self.run.store.read_json(path) for path in paths}
 
     def lost(self, places: set[int]) -> set[int]:
