@@ -20,6 +20,7 @@ EXTRAS = {
     "speech": ("torch", "torchaudio", "jiwer", "soundfile"),
     "s3": ("s3fs",),
     "dask": ("prefect_dask",),
+    "services": ("psycopg2", "boto3"),
 }
 LEAST_FREE = 1 << 30
 

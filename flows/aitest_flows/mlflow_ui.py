@@ -25,7 +25,7 @@ def ui_url(settings: Settings) -> tuple[str, bool]:
         ports = choose_ports(folder.folder / "ports.json", [name], folder.alive())
         key = folder.make_secrets()["mlflow"]
         service = mlflow_server(ports[name], settings.tracking_uri, local_artifacts(settings.artifacts), key, name=name)
-        base = {name: value for name, value in user_environment().items() if name not in CLIENT_VARIABLES}
+        base = {variable: value for variable, value in user_environment().items() if variable not in CLIENT_VARIABLES}
         start([service], folder, base, settings.logs, settings.home.parent, lambda *_: None)
     return service.url, True
 

@@ -36,6 +36,8 @@ def status_of(run: Run) -> dict[str, Any]:
     progress = progress_of(run)
     names = ["seeds", *map(run.property_name, run.properties)]
     state = "running" if is_alive(run) else "interrupted"
+    if state == "interrupted" and run.has("report"):  # it has ended since
+        return status_of(run)
     return {**head, "state": state, "properties": [_row(name, progress.get(name, {})) for name in names]}
 
 

@@ -38,6 +38,11 @@ DATA_FILE = "test.csv"
 TRANSFORMS = [{"name": "numeric_noise", "epsilon": 0.1}, {"name": "category_swap"}]
 GATES = {"pass_rate": {"min": 0.95}, "robust_accuracy_drop": {"max": 0.05}}
 ASSISTANT = "[data-component-id='mlflow.assistant.chat_panel.close']"  # MLflow opens it at the first visit
+TO_TOP = "[...document.querySelectorAll('h4, h3, span')].find(one => one.textContent === arguments[0]).scrollIntoView()"
+WITHOUT_PATH = """
+    const lines = [...document.querySelectorAll("main *, div")].filter(one => one.textContent.startsWith("Path:"));
+    lines.forEach(one => { one.style.visibility = "hidden"; });
+"""  # of the temporary folder
 WAITS_S = 300
 SETTLES_S = 5  # in which a page loads its figures and comes to rest
 
@@ -46,7 +51,7 @@ def main() -> None:
     """Audits two versions and writes what the pages then show."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, serving() as url:
-        project = Project(Path(folder))
+        project = Project(Path(folder), {"LOGNAME": "auditor"})
         fill(project, url)
         try:
             said = command(project, "up", "--with-webhook")
@@ -174,9 +179,13 @@ def photograph(project: Project, prefect: str) -> None:
         save(browser, "prefect-run.png", "tabular-generalization", 515)
         browser.get(run)
         until(lambda: browser.find_elements(By.CSS_SELECTOR, ASSISTANT), WAITS_S)[0].click()
-        save(browser, "mlflow-run.png", "aitest.status", 1000)
+        search = until(lambda: browser.find_elements(By.CSS_SELECTOR, "input[placeholder='Search metrics']"), WAITS_S)[0]
+        search.send_keys("pass_rate")
+        browser.execute_script(TO_TOP, "Datasets")
+        save(browser, "mlflow-run.png", "aitest.status", 800)
         browser.get(run.replace("?", "/artifacts/report.html?"))
         until(lambda: browser.find_elements(By.CSS_SELECTOR, "iframe"), WAITS_S)
+        browser.execute_script(WITHOUT_PATH)
         save(browser, "mlflow-report.png", "report.html", 900)
         browser.get(page.as_uri())
         save(browser, "compare.png", "What changed", 900)

@@ -34,7 +34,7 @@ class Rule:
 
 
 def slowly(row):
-    time.sleep(0.02)
+    time.sleep(0.01)
     return income(row)
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -70,8 +70,6 @@ def pool_workers(project: Project, count: int, limit: int = 2) -> Iterator[Pool]
         yield pool
     finally:
         for worker in workers:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(worker.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             worker.wait()

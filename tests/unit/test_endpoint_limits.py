@@ -30,7 +30,7 @@ def test_shares():
     assert share_of(endpoint(8), 4) | {"name": ""} == {"name": "", "slots": 2, "streams": 2, "rate": None}
     assert share_of(endpoint(2), 5) | {"name": ""} == {"name": "", "slots": 1, "streams": 1, "rate": None}
     assert share_of(endpoint(8, 80), 2)["rate"] == pytest.approx(10 * 80 / 88)
-    assert share_of(endpoint(8), 3, 6) | {"name": ""} == {"name": "", "slots": 6, "streams": 1, "rate": None}
+    assert share_of(endpoint(8), 3, 6) | {"name": ""} == {"name": "", "slots": 6, "streams": 2, "rate": None}
     own = limited(endpoint(8, 80), share_of(endpoint(8, 80), 2))
     assert (own.concurrency, own.rate_per_s) == (4, pytest.approx(40 * 80 / 88))
     assert own.url == endpoint().url
