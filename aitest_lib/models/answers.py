@@ -136,7 +136,8 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
     if isinstance(value, float) and not math.isfinite(value):
         raise ModelAnswerError(f"got {value} as label, expected a class")
     if not isinstance(value, (str, int, float, bool)):
-        raise ModelAnswerError(f"got {_kind(value)} as label, expected text, a number, true or false")
+        where = "; say where the label is in it (response.labels of an endpoint)" if isinstance(value, dict) else ""
+        raise ModelAnswerError(f"got {_kind(value)} as label, expected text, a number, true or false{where}")
     if isinstance(value, str) and not is_encodable(value):
         raise ModelAnswerError("got a label that is not valid Unicode, expected text")
     if isinstance(value, int) and abs(value) >= 2**63:

@@ -228,11 +228,13 @@ IDLE_SERVICES = (
 def supervise(home: Path) -> int:
     """The supervisor's main: start, publish, watch the users, stop."""
     port = _free_port()
+    url = f"http://127.0.0.1:{port}/api"
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+    environment["PREFECT_SERVER_UI_API_URL"] = url
     environment |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE_SERVICES}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, env=environment, preexec_fn=_die_with_parent)
-    state: dict[str, Any] = {"url": f"http://127.0.0.1:{port}/api", "pid": os.getpid()}
+    state: dict[str, Any] = {"url": url, "pid": os.getpid()}
     (home / "server.json").write_text(json.dumps(state))
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     idle_since: float | None = None

@@ -16,7 +16,9 @@ from aitest_tasks.runs import Run
 
 def status_of(run: Run) -> dict[str, Any]:
     """The state of a run and of each of its properties (see `render.print_status`)."""
-    head = {"run_id": run.run_id, "suite": run.suite.suite.suite, "model": run.info.name, "started": run.record["started"]}
+    version = f" version {run.info.version}" if run.info.version else ""
+    model = f"{run.info.name}{version}"
+    head = {"run_id": run.run_id, "suite": run.suite.suite.suite, "model": model, "started": run.record["started"]}
     if run.has("report"):
         report = RunReport.model_validate(run.read("report"))
         rows = [

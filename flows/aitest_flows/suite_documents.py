@@ -1,7 +1,7 @@
 """A deployed suite: a document in the store with all that its audits need, wherever they run.
 
 suites/<suite>.json      the suite, where its relative paths start, its card, the work pool
-data/<digest>.<ending>   local tables, so that workers on other machines can read them
+data/<digest>/<file>     local tables, so that workers on other machines can read them
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def upload(store: Store, source: TableSource) -> str:
     if not _is_local(source.url):
         return source.url
     file = Path(source.url.removeprefix("file://"))
-    path = f"data/{source.digest()}{file.suffix.lower()}"
+    path = f"data/{source.digest()}/{file.name}"
     if not store.exists(path):
         store.create(path, file.read_bytes())
     return store.url_of(path)

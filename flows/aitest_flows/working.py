@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from aitest_lib.config.secrets import mask
 from aitest_lib.errors import AitestError
 from aitest_tasks import live
 from aitest_tasks.leases import Lease, Presence
@@ -53,6 +54,10 @@ def working(run: Run) -> Iterator[None]:
         try:
             with _progress_file(run, presence.token):
                 yield
+        except AitestError as error:
+            # Prefect writes what ends a flow into its log, causes included.
+            error.args, error.__cause__, error.__suppress_context__ = (mask(str(error)),), None, True
+            raise
         finally:
             del _present[run.run_id]
             _leave_usage(run, presence.token)

@@ -182,20 +182,30 @@ def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
     return run
 
 
+def all_runs(store: Store) -> list[Run]:
+    """The runs of a store, the oldest first."""
+    ids = _run_ids(store)
+    records = store.read_many(f"runs/{one}/run.json" for one in ids)
+    found = [
+        Run(store, one, checked(store, one, "run", data))
+        for one, (_, data) in zip(ids, records, strict=True)
+        if data is not None
+    ]
+    return sorted(found, key=lambda run: (run.record["started"], run.run_id))
+
+
+def _run_ids(store: Store) -> list[str]:
+    return [one for one in store.folders("runs") if not one.startswith(DRY)]
+
+
 def find_run(store: Store, given: str) -> Run:
     """The run whose id is `given`, a unique prefix of it, or `last`."""
-    paths = [path for path in store.files("runs") if path.count("/") == 2 and path.endswith("/run.json")]
-    ids = [one for one in (path.split("/")[1] for path in paths) if not one.startswith(DRY)]
     if given == "last":
-        records = store.read_many(f"runs/{one}/run.json" for one in ids)
-        found = [
-            (checked(store, one, "run", data)["started"], one)
-            for one, (_, data) in zip(ids, records, strict=True)
-            if data is not None
-        ]
+        found = all_runs(store)
         if not found:
             raise InputError(f"there is no run in {store.url} yet; start one with `aitest run SUITE`")
-        return open_run(store.url_of(f"runs/{max(found)[1]}"))
+        return open_run(found[-1].uri)
+    ids = _run_ids(store)
     matching = [one for one in ids if one.startswith(given)]
     if len(matching) != 1:
         what = "no run" if not matching else f"{len(matching)} runs"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from accounting import cpu_of, pss_of, rss_of
+from accounting import cpu_of, pss_of, rss_of, tree
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from local_services import local_services
@@ -42,9 +42,12 @@ def idle() -> None:
 
 
 def pids_by_kind(services: Mapping[str, Process]) -> dict[str, list[int]]:
-    """The processes of services, those of all workers together."""
-    found: dict[str, list[int]] = {}
+    """The processes of services, those of all workers together.
+
+    PostgreSQL's write over their environment, by which `members` knows what a service has started: they are its children.
+    """
+    found: dict[str, set[int]] = {}
     for name, process in services.items():
         kind = "workers" if name.startswith(WORKER) else name
-        found.setdefault(kind, []).extend(members(process))
-    return found
+        found.setdefault(kind, set()).update(pid for member in members(process) for pid in tree(member))
+    return {kind: sorted(pids) for kind, pids in found.items()}

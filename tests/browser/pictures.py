@@ -1,4 +1,4 @@
-"""Takes the pictures of the README from a real installation: `python tests/browser/pictures.py` (two minutes; needs Chromium).
+"""Takes the pictures of the README, from a real installation: `python tests/browser/pictures.py` (some minutes; Chromium).
 
 A census model behind an endpoint is registered, deployed and audited at night; its next version has a planted weakness.
 """

@@ -252,3 +252,13 @@ def test_columns_of_the_card_are_sent_in_its_order(project, server):
     body = json.loads(server.requests[-1]["body"])
     assert body["fields"] == COLUMNS
     assert len(server.distinct) == 60
+
+
+def test_runs_are_listed_the_newest_first(project, server):
+    project.fill(server, people(30))
+    first = project.run("--only", "tabular.generalization")
+    second = project.run("--only", "tabular.generalization")
+    lines = [line for line in project.here("list", "runs").out.splitlines() if "people" in line]
+    assert [line.split()[0] for line in lines] == [second["run_id"][:12], first["run_id"][:12]]
+    assert "served" in lines[0]
+    assert "unjudged" in lines[0]

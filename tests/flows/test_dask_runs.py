@@ -167,6 +167,7 @@ def test_a_worker_is_killed(lonely, alone, server):
     assert len(server.distinct) == report["queries"]["planned"]
 
 
+@pytest.mark.slow
 def test_the_scheduler_is_killed_and_the_run_resumed(lonely, alone, server):
     project, cluster = lonely
     process = started(project, cluster)

@@ -10,8 +10,10 @@ import typer
 from aitest_flows.console import out
 from aitest_lib.errors import InputError, unknown
 
+MOST_RUNS = 30
 
-def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms|cards", help="What to list.")]) -> None:
+
+def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms|cards|runs", help="What to list.")]) -> None:
     """List what there is, with parameters and units."""
     from rich.padding import Padding
     from rich.text import Text
@@ -23,12 +25,28 @@ def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms
         print_table("", ["card", "type", "service", "backend"], cards(), out)
         out.print("start from one with: aitest init --like CARD --data FILE", style="dim", highlight=False)
         return
+    if what == "runs":
+        _list_runs()
+        return
     if what not in LISTS:
-        raise InputError(unknown("list", what, [*LISTS, "cards"]))
+        raise InputError(unknown("list", what, [*LISTS, "cards", "runs"]))
     for head, lines in LISTS[what]():
         out.print(Text(head, style="bold"))
         for line in lines:
             out.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _list_runs() -> None:
+    from aitest_flows.console import settings_for_command
+    from aitest_flows.render import print_table
+    from aitest_flows.states import status_of
+    from aitest_tasks.runs import all_runs
+
+    rows = []
+    for run in all_runs(settings_for_command().store)[: -1 - MOST_RUNS : -1]:
+        state = status_of(run)
+        rows.append((run.run_id[:12], state["started"][:16], state["suite"], state["model"], state["state"]))
+    print_table("", ["run", "started (UTC)", "suite", "model", "state"], rows, out)
 
 
 def schema(what: Annotated[str, typer.Argument(metavar="suite|model", help="Of which file.")]) -> None:

@@ -71,14 +71,15 @@ def prefect_server(port: int, home: Path, database: str = "", **more: Any) -> Se
         home.mkdir(parents=True, exist_ok=True)
         discard_unfinished(home)
 
+    url = f"{address(port)}/api"
     settings = {
         "PREFECT_HOME": str(home),
         "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
         "PREFECT_API_DATABASE_CONNECTION_URL": database or f"sqlite+aiosqlite:///{home / DATABASE}",
         "PREFECT_API_DATABASE_TIMEOUT": str(DATABASE_TIMEOUT_S),
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        "PREFECT_SERVER_UI_API_URL": url,  # its pages would ask the default port
     }
-    url = f"{address(port)}/api"
     return Service(
         name=PREFECT,
         url=url,
