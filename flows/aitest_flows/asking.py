@@ -12,6 +12,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from aitest_flows.working import token_of
 from aitest_lib.errors import AitestError, UnavailableError
 from aitest_tasks import live
+from aitest_tasks.leases import present
 from aitest_tasks.limits import slots
 from aitest_tasks.querying import plan_queries, query_model, shard_lost
 from aitest_tasks.runs import Run
@@ -19,7 +20,7 @@ from aitest_tasks.sharing import SharedPlan
 
 LOOKS_UP_S = 0.02
 WAITS_S = 0.5
-SHARDS_WORTH_A_HELPER = 4  # of a few seconds each: below that they are asked before it has booted
+HELPER_BOOTS_S = 15.0
 
 
 def query(run: Run, name: str, refs: list[dict[str, Any]], repeat: int = 0) -> dict[str, Any]:
@@ -39,13 +40,17 @@ def query(run: Run, name: str, refs: list[dict[str, Any]], repeat: int = 0) -> d
     return {**{key: first[key] for key in ("needed", "planned", "cached", "unpaid")}, "sent": sent, "errors": errors}
 
 
-def help_with(plan: SharedPlan) -> None:
-    """Takes shards of somebody's plan until none is left to take."""
-    run = plan.run
+def help_with(plan: SharedPlan) -> bool:
+    """Takes shards of somebody's plan until none is left to take; whether there were any."""
+    run, took = plan.run, False
+    if not plan.has_untaken():
+        return False
     with slots(run, lambda: not plan.is_closed()) as may_ask:
         if may_ask:
             for place, result in _work(run, plan.property_name, plan.shards, plan.untaken(token_of(run))):
                 plan.finish(place, result)
+                took = True
+    return took
 
 
 def task_runner(run: Run) -> TaskRunner[Any]:
@@ -89,7 +94,7 @@ def _ask_together(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, 
     a process; those that somebody present has taken are waited for."""
     shared = SharedPlan.publish(run, name, plan["shards"])
     every = set(range(len(plan["shards"])))
-    call_helpers(run, shared)
+    call_helpers(run, shared, plan["to_send"])
     done: dict[int, dict[str, int]] = {}
 
     def look() -> bool:
@@ -120,15 +125,18 @@ def _ask_together(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, 
         shared.close()
 
 
-def call_helpers(run: Run, plan: SharedPlan) -> None:
-    """Starts helpers on the pool, where there is enough for them to do. Nobody waits for them: a pool without a free slot
-    costs time only."""
-    count = min(int(run.options["helpers"]), len(plan.shards) // SHARDS_WORTH_A_HELPER)
-    if count:
+def call_helpers(run: Run, plan: SharedPlan, inputs: int) -> None:
+    """Starts helpers on the pool, where there is work for longer than they take to boot, and they are not there yet. Nobody
+    waits for them: a pool without a free slot costs time only."""
+    streams = run.options["share"]["streams"] if run.options.get("share") else 1
+    seconds = inputs * float(run.prepared["seconds_per_row"]) / streams
+    missing = int(run.options["helpers"]) - (len(present(run)) - 1)
+    count = min(missing, int(seconds // HELPER_BOOTS_S), len(plan.shards) - 1)
+    if count > 0:
         from aitest_flows.spreading import start_on_pool
 
         for _ in range(count):
-            start_on_pool(run, "helper", {"run_uri": run.uri, "plan": plan.name})
+            start_on_pool(run, "helper", {"run_uri": run.uri})
 
 
 def _work(run: Run, name: str, shards: list[dict[str, Any]], places: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:

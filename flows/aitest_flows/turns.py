@@ -88,9 +88,8 @@ def _do_or_help(run: Run, index: int) -> None:
             run_property(run, index)
         return
     plan = SharedPlan.open_one(run)
-    if plan is not None:
-        help_with(plan)
-    live.pause(WAITS_S)
+    if plan is None or not help_with(plan):
+        live.pause(WAITS_S)
 
 
 def _kept(run: Run, index: int, result: dict[str, Any]) -> dict[str, Any]:

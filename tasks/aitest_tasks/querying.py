@@ -171,7 +171,11 @@ def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict
         frames.append(model_frame(run, ref, rows))
         digests.append(needed(run, ref)[0][rows])
     flat = np.concatenate(digests)
-    answers = ask(run, pd.concat(frames), flat, plan["repeat"])
+    with live.running():  # a worker of a Dask cluster takes no other part in the run
+        share = run.options.get("share")
+        if run.options.get("scheduler") and share and share["rate"]:
+            live.pause(1 / share["rate"])  # the stream may have been another worker's just now
+        answers = ask(run, pd.concat(frames), flat, plan["repeat"])
     reasons = error_reasons(flat, answers)
     if plan["repeat"] == 0:
         add_errors(run, reasons)

@@ -125,6 +125,10 @@ class SharedPlan:
         """Is there nothing left to take."""
         return self.run.store.exists(self._path("closed.json"))
 
+    def has_untaken(self) -> bool:
+        """Is there a shard that is nobody's yet."""
+        return len(self.run.store.files(self._path("taken"))) < len(self.shards)
+
     def untaken(self, token: str) -> Iterator[int]:
         """Takes shard after shard that is nobody's yet; yields their places."""
         taken = {_place(path) for path in self.run.store.files(self._path("taken"))}
