@@ -24,7 +24,7 @@ from aitest_flows.suite_documents import SuiteDocument, open_suite
 from aitest_lib.config.secrets import mask
 from aitest_lib.errors import AitestError, InputError, Interrupted
 from aitest_lib.reports.report import RunReport
-from aitest_tasks.model_registry import find_version, unaudited_versions, verdict_on
+from aitest_tasks.model_registry import find_version, superseded_by, unaudited_versions, verdict_on
 from aitest_tasks.settings import Settings, open_settings
 from aitest_tasks.tracking import Tracking
 
@@ -65,7 +65,8 @@ def run_name() -> str:
 def audit(suite_uri: str, version: str | None = None) -> State[Any]:
     """Runs a deployed suite on one version of its model, or on the one the suite names and all that were never audited.
 
-    A given version that has a verdict of this suite already is left alone: an event may come twice.
+    A given version that has a verdict of this suite already is left alone: an event may come twice. So is one in whose place
+    a newer one is asked: its verdict would be that one's.
     """
     settings = open_settings()
     try:
@@ -73,6 +74,9 @@ def audit(suite_uri: str, version: str | None = None) -> State[Any]:
         document = open_suite(settings.store, suite_uri)
         if version is not None and (verdict := known_verdict(settings, document, version)) is not None:
             return Completed(name="Already audited", message=f"{document.model.name} version {version} is {verdict}")
+        if version is not None and (newer := superseded_by(Tracking(settings), str(document.model.name), version)) is not None:
+            message = f"{document.model.name} version {newer} is reached where version {version} was"
+            return Completed(name="Superseded", message=message)
         versions = due_versions(settings, document) if version is None else [version]
     except AitestError as error:
         name = suite_name(suite_uri)

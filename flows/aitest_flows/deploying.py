@@ -14,7 +14,7 @@ from uuid import UUID
 from aitest_flows.pools import apply, ensure_pool, prefect_client
 from aitest_flows.prefect_server import given_url
 from aitest_flows.schedules import Schedule, schedule_of
-from aitest_lib.config.suite import load_suite
+from aitest_lib.config.suite import LoadedSuite, load_suite
 from aitest_lib.errors import InputError, UnavailableError
 from aitest_lib.properties.catalog import SPECS
 from aitest_tasks.settings import Settings
@@ -57,8 +57,9 @@ def deploy_suite(
     from aitest_tasks.limits import ensure_limit
 
     schedule = schedule_of(cron, timezone)
-    request = runner.request_run(settings, load_suite(path), runner.Options(pool=pool))
-    check_trigger(request, on_new_version)
+    loaded = load_suite(path)
+    check_trigger(loaded, on_new_version)
+    request = runner.request_run(settings, loaded, runner.Options(pool=pool))
     suite = request.suite.suite.suite
     with prefect_client() as client:
         deploy_flows(pool)
@@ -101,12 +102,13 @@ def deploy_flows(pool: str) -> None:
             apply(one, pool, pool)
 
 
-def check_trigger(request: Request, model: str | None) -> None:
+def check_trigger(loaded: LoadedSuite, model: str | None) -> None:
     """New versions can start a suite only where it tests them."""
-    reference = request.suite.suite.model
+    reference = loaded.suite.model
     if model is not None and reference.name != model:
         tested = f"the registered model {reference.name}" if reference.name else f"the card {reference.card}"
-        raise InputError(f"--on-new-version {model}: the suite tests {tested}, expected model: {{name: {model}}}")
+        expected = f"model: {{name: {model}, version: latest}}"
+        raise InputError(f"--on-new-version {model}: the suite tests {tested}, expected {expected}")
 
 
 def start_worker(settings: Settings, pool: str) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from aitest_flows.prefect_server import given_url, healthy
 from aitest_lib import __version__
-from aitest_lib.errors import AitestError, InputError, UnavailableError
+from aitest_lib.errors import AitestError, InputError, UnavailableError, unknown
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -32,6 +32,18 @@ def ensure_pool(client: SyncPrefectClient, pool: str) -> None:
             return
         except ValidationError as error:
             raise InputError(f"--pool: {pool!r} cannot be the name of a work pool: {error.errors()[0]['msg']}") from error
+
+
+def check_pool(client: SyncPrefectClient, pool: str) -> None:
+    """Raises `InputError` where there is no work pool of this name."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        client.read_work_pool(pool)
+    except ObjectNotFound as error:
+        known = [one.name for one in client.read_work_pools()]
+        mend = "`aitest up` makes the pool aitest, `aitest deploy --pool NAME` any other"
+        raise InputError(f"--on: {unknown('work pool', pool, known)}; {mend}") from error
 
 
 def apply(flow: Any, name: str, pool: str, **options: Any) -> UUID:

@@ -137,10 +137,11 @@ def start(settings: Settings, request: Request) -> Run:
     """Makes the MLflow parent run and the run's record. A store that is away is told at once; later it is waited for."""
     settings.store.check()
     if request.options.pool is not None:
-        from aitest_flows.pools import prefect_client
+        from aitest_flows.pools import check_pool, prefect_client
         from aitest_flows.spreading import made_ready
 
-        with prefect_client():
+        with prefect_client() as client:
+            check_pool(client, request.options.pool)
             request = made_ready(settings, request, request.options.pool)
     tracking = Tracking(settings)
     config = request.suite.suite

@@ -40,6 +40,8 @@ def status_of(run: Run) -> dict[str, Any]:
     state = "running" if is_alive(run) else "interrupted"
     if state == "interrupted" and run.has("report"):  # it has ended since
         return status_of(run)
+    if state == "interrupted" and run.pool and not progress:
+        state = "waiting"  # for a worker
     return {**head, "state": state, "properties": [_row(name, progress.get(name, {})) for name in names]}
 
 

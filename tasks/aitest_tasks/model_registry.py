@@ -19,21 +19,24 @@ from aitest_tasks.tracking import Tracking, quiet
 CARD_FILE = "model.yaml"
 CARDS = "aitest-cards"
 CARD_TAG = "aitest.card"  # of a registered model whose versions are MLflow models
+PLACE_TAG = "aitest.place"  # of a version: digest of where its model is reached
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A registered version and its card."""
+    """A registered version and its card. `new`: whether it was made just now."""
 
     name: str
     version: str
     card: LoadedCard
+    new: bool = True
 
 
 def register_card(tracking: Tracking, loaded: LoadedCard) -> Registered:
     """Records a card as a new version of the registered model of its name; the version's source is the card.
 
-    A card of a registered MLflow model makes no version: it is attached to that model, whose versions are audited through it.
+    The same card of the same revision is the version that it was. A card of a registered MLflow model makes no version: it is
+    attached to that model, whose versions are audited through it.
     """
     name = loaded.card.name
     content = yaml.safe_dump(loaded.raw, sort_keys=False, allow_unicode=True)
@@ -44,6 +47,9 @@ def register_card(tracking: Tracking, loaded: LoadedCard) -> Registered:
             tracking.do("attach the card", setter)
         return Registered(registered["name"], registered["version"], resolved)
     with quiet():
+        known = max(_versions(tracking, name), key=_number, default=None)
+        if known is not None and loaded.card.revision and known.tags.get("aitest.digest") == resolved.digest:
+            return Registered(name, str(known.version), resolved, new=False)
         run_id = tracking.start_run(CARDS, {"mlflow.runName": name, "aitest.card": name}, {"type": loaded.card.type})
         tracking.text(run_id, content, f"card/{CARD_FILE}")
         tracking.end(run_id)
@@ -51,6 +57,7 @@ def register_card(tracking: Tracking, loaded: LoadedCard) -> Registered:
             "aitest.type": loaded.card.type,
             "aitest.revision": loaded.card.revision or "",
             "aitest.digest": resolved.digest,
+            PLACE_TAG: _place(loaded),
             "aitest.base_dir": str(loaded.base_dir),
         }
         version = tracking.do("register the model", lambda: _create(tracking, name, run_id, tags))
@@ -133,10 +140,41 @@ def verdict_on(tracking: Tracking, name: str, version: str, suite: str) -> str |
 
 
 def unaudited_versions(tracking: Tracking, name: str, suite: str) -> list[str]:
-    """The versions of a registered model without a verdict of this suite, the oldest first."""
+    """The versions of a registered model without a verdict of this suite, the oldest first; superseded ones are left out."""
     with quiet():
-        found = tracking.do("list versions", lambda: list(tracking.client.search_model_versions(f"name='{name}'")))
-    return sorted((str(one.version) for one in found if f"aitest.{suite}" not in one.tags), key=int)
+        found = _versions(tracking, name)
+    open_ = [one for one in found if f"aitest.{suite}" not in one.tags and _successor(one, found) is None]
+    return [str(one.version) for one in sorted(open_, key=_number)]
+
+
+def superseded_by(tracking: Tracking, name: str, version: str) -> str | None:
+    """The newest version that is reached where this one was: whoever asks there now asks that one. None where there is none."""
+    with quiet():
+        found = _versions(tracking, name)
+    [this, *_] = [one for one in found if str(one.version) == version] or [None]
+    return None if this is None else _successor(this, found)
+
+
+def _successor(version: Any, every: Sequence[Any]) -> str | None:
+    place = version.tags.get(PLACE_TAG)
+    later = [one for one in every if place and one.tags.get(PLACE_TAG) == place and _number(one) > _number(version)]
+    return str(max(later, key=_number).version) if later else None
+
+
+def _versions(tracking: Tracking, name: str) -> list[Any]:
+    return tracking.do("list versions", lambda: list(tracking.client.search_model_versions(f"name='{name}'")))
+
+
+def _number(version: Any) -> int:
+    return int(version.version)
+
+
+def _place(loaded: LoadedCard) -> str:
+    """Digest of where a card's model is reached: its address, or its code or file."""
+    card = loaded.card
+    if card.endpoint is not None:
+        return digest(card.endpoint.url)
+    return digest([str(loaded.base_dir), *(loaded.raw.get(name) for name in ("python", "onnx", "predictions"))])
 
 
 def list_models(tracking: Tracking) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import yaml
 from deployed_audits import automations_of, document_url, events_of, prefect_at, run_audit
 from projects import NOISE_AND_SWAP, is_calm, new_project, people, shared_prefect, until
 
@@ -39,8 +40,11 @@ def deploy(project, *args, code=0):
     return done.text
 
 
-def register(project, revision, **changes):
-    project.change("card.yaml", revision=revision, **changes)
+def register(project, revision, address=None, **changes):
+    """Registers what is deployed now, by default under an address of its own: earlier versions can still be asked."""
+    card = yaml.safe_load((project.folder / "card.yaml").read_text())
+    url = address or f"{card['endpoint']['url'].partition('?')[0]}?revision={revision}"
+    project.change("card.yaml", revision=revision, endpoint=card["endpoint"] | {"url": url}, **changes)
     assert project.here("register", "card.yaml").code == 0
 
 
@@ -245,6 +249,19 @@ class TestAudit:
             document = open_suite(settings.store, document_url(deployed, name))
             assert due_versions(settings, document) == ["4", "2"]  # the newest every night, and what has no verdict yet
         assert next(line for line in deployed.here("models").out.splitlines() if "served" in line).count("overdue") == 0
+
+    def test_what_is_reached_no_more_gets_no_verdict(self, deployed, server):
+        for revision in ("1", "2"):
+            register(deployed, revision, server.url)
+        again = deployed.here("register", "card.yaml")
+        assert "served version 2 is this card already (revision 2); nothing is registered" in again.out
+        deployed.change("suite.yaml", model={"name": "served"})
+        deploy(deployed)
+        late = run_audit(deployed, name_of(deployed), "1")
+        assert (late.type, late.name) == ("COMPLETED", "Superseded")
+        assert "served version 2 is reached where version 1 was" in late.message
+        night = run_audit(deployed, name_of(deployed))
+        assert [line.partition(";")[0] for line in night.message.splitlines()] == ["served version 2: passed"]
 
     def test_of_a_version_that_there_is_not(self, deployed):
         register(deployed, "1")

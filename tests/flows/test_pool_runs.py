@@ -8,6 +8,7 @@ import os
 import signal
 import time
 
+import httpx
 import numpy as np
 import pytest
 from model_server import serving
@@ -147,11 +148,23 @@ def test_the_leading_process_is_killed(spread, alone, server):
     assert states <= {"COMPLETED", "CANCELLED", "CRASHED"}, "a killed flow run still reads RUNNING"
 
 
-def test_a_pool_without_workers_waits(spread, tmp_path):
-    project, _ = spread
-    process = project.start("run", "suite.yaml", "--on", "nobody-here")
-    assert until(lambda: "worker" in (process.stderr.readline() if process.stderr else ""), 60)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+def test_a_pool_without_workers_waits(spread):
+    project, pool = spread
+    empty = f"{pool.name}-empty"
+    httpx.post(f"{pool.api}/work_pools/", json={"name": empty, "type": "process"}, trust_env=False).raise_for_status()
+    with (project.folder / "waiting.txt").open("w") as told:
+        process = project.start("run", "suite.yaml", "--on", empty, err=told)
+        shown = project.folder / "waiting.txt"
+        assert until(lambda: f"prefect worker start --pool {empty}" in shown.read_text(), 60)
+        assert "WAITING" in project.cli("status").out
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the run goes on on the pool nobody-here" in err
+    assert f"the run goes on on the pool {empty}" in shown.read_text()
+
+
+def test_a_pool_that_there_is_not(spread):
+    project, pool = spread
+    found = project.cli("run", "suite.yaml", "--on", pool.name[:-1])
+    assert found.code == 2
+    assert f"unknown work pool '{pool.name[:-1]}'; did you mean {pool.name}" in found.err

@@ -8,6 +8,7 @@ import time
 
 import httpx
 import pytest
+import yaml
 from deployed_audits import prefect_at
 from local_services import local_services
 from model_server import serving
@@ -59,7 +60,10 @@ def command(project, *args):
 
 
 def register(project, revision):
-    project.change("card.yaml", revision=revision)
+    """Registers what is deployed under an address of its own: earlier versions can still be asked."""
+    card = yaml.safe_load((project.folder / "card.yaml").read_text())
+    address = card["endpoint"]["url"].partition("?")[0]
+    project.change("card.yaml", revision=revision, endpoint=card["endpoint"] | {"url": f"{address}?revision={revision}"})
     command(project, "register", "card.yaml")
 
 

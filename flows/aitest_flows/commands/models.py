@@ -23,7 +23,9 @@ def register(card: CardFile, data: DataFile = None) -> None:
 
     found = register_card_file(settings_for_command(), card, data)
     note = "" if data is not None else "; not probed: give --data FILE to ask the model first"
-    out.print(f"{found.name} version {found.version} is registered{note}", markup=False, highlight=False)
+    known = f"is this card already (revision {found.card.card.revision}); nothing is registered"
+    state = "is registered" if found.new else known
+    out.print(f"{found.name} version {found.version} {state}{note}", markup=False, highlight=False)
 
 
 def probe(card: CardFile, data: DataFile = None) -> None:
