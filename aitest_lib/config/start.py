@@ -143,7 +143,7 @@ def starting_suite(
         f"suite: {_inline(slug(name))}",
         "random_seed: 1",
         f"model: {{card: {_inline(card_file)}}}",
-        f"# model: {{name: {_inline(slug(name))}, version: latest}}    # once it is registered: `deploy --on-new-version` needs it",
+        f"# model: {{name: {_inline(slug(name))}, version: latest}}  # once registered; `deploy --on-new-version` needs it",
         "data:",
         f"  test: {_inline(data_file)}",
         "  # train: train.parquet    # distributions are taken from it, if there is one",

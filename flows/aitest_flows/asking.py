@@ -133,10 +133,10 @@ def call_helpers(run: Run, plan: SharedPlan, inputs: int) -> None:
     missing = int(run.options["helpers"]) - (len(present(run)) - 1)
     count = min(missing, int(seconds // HELPER_BOOTS_S), len(plan.shards) - 1)
     if count > 0:
-        from aitest_flows.spreading import start_on_pool
+        from aitest_flows.spreading import offer_to_pool
 
         for _ in range(count):
-            start_on_pool(run, "helper", {"run_uri": run.uri})
+            offer_to_pool(run, "helper", {"run_uri": run.uri})
 
 
 def _work(run: Run, name: str, shards: list[dict[str, Any]], places: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:

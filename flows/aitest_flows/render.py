@@ -65,10 +65,10 @@ def print_report(
     console.print(Text(", ".join(facts), style="dim"))
     for warning in report.warnings:
         console.print(Text(f"warning: {_line(warning, 600)}", style="yellow"))
-    for prop in report.properties:
+    for name, prop in report.named.items():
         if properties is None or prop.property in properties:
-            _print_property(prop, console)
-            print_failures((failures or {}).get(prop.property, []), console)
+            _print_property(name, prop, console)
+            print_failures((failures or {}).get(name, []), console)
             if failures:
                 _print_unanswered(prop, console)
     console.print()
@@ -245,6 +245,9 @@ class ProgressView:
             self._console.print(Text(f"{clock} {_line(name)} done{f': {_line(note, 80)}' if note else ''}"), soft_wrap=True)
             return
         if total <= 0:
+            if note and self._tenths.setdefault((name, stage), -1) < 0:
+                self._tenths[name, stage] = 0
+                self._console.print(Text(f"{clock} {_line(name)} {stage} {_line(note, 120)}"), soft_wrap=True)
             return
         tenth = 10 * done // total
         waited = time.monotonic() - self._printed
@@ -266,14 +269,14 @@ class _Rate(ProgressColumn):
         return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s", style="dim")
 
 
-def _print_property(prop: PropertyReport, console: Console) -> None:
+def _print_property(name: str, prop: PropertyReport, console: Console) -> None:
     counts = ", ".join(
-        f"{value:,} {'errors' if name == 'error' else name}"
-        for name, value in prop.cases.model_dump().items()
-        if name != "total"
+        f"{value:,} {'errors' if outcome == 'error' else outcome}"
+        for outcome, value in prop.cases.model_dump().items()
+        if outcome != "total"
     )
     console.print()
-    console.print(Text(_line(prop.property), style="bold"), _verdict(prop.status, bold=True), Text(counts, style="dim"))
+    console.print(Text(_line(name), style="bold"), _verdict(prop.status, bold=True), Text(counts, style="dim"))
     if prop.gates:
         _print_gates(prop, console)
     else:

@@ -5,20 +5,23 @@ Nothing depends on how many of them find a free slot, or when: whoever waits for
 
 from __future__ import annotations
 
-import time
+import logging
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.deployments import run_deployment
+from prefect.exceptions import PrefectException
 from prefect.states import Cancelled, Crashed
 
-from aitest_lib.errors import UnavailableError
+from aitest_lib.errors import AitestError, ArtifactMissing, InputError, UnavailableError
 from aitest_tasks import live
 from aitest_tasks.leases import is_alive, present
 from aitest_tasks.limits import ensure_limit
@@ -64,6 +67,15 @@ def start_on_pool(run: Run, flow_name: str, parameters: dict[str, Any]) -> FlowR
         f"{flow_name}/{run.pool}", parameters=parameters, timeout=0, tags=[run_tag(run)], as_subflow=False
     )
     return started  # type: ignore[no-any-return]
+
+
+def offer_to_pool(run: Run, flow_name: str, parameters: dict[str, Any]) -> None:
+    """Starts a flow on the run's pool that the run can do without: where that fails, this process does its work, too."""
+    try:
+        start_on_pool(run, flow_name, parameters)
+    except (httpx.HTTPError, PrefectException) as error:
+        log = logging.getLogger("prefect.aitest")
+        log.warning("the flow %s could not be started on the pool %s: %s", flow_name, run.pool, type(error).__name__)
 
 
 @contextmanager
@@ -127,7 +139,7 @@ def lead_on_pool(run: Run, tell: Callable[[], None]) -> None:
 
 def _reported(run: Run, client: SyncPrefectClient, flow_run: FlowRun, tell: Callable[[], None]) -> bool:
     """Waits for the report; False where the process of the flow run was killed."""
-    began, led, missing = time.monotonic(), False, 0
+    led, missing = False, 0
     while not (run.has("report") and run.has("logged")):
         tell()
         live.pause(WATCHES_S)
@@ -136,9 +148,8 @@ def _reported(run: Run, client: SyncPrefectClient, flow_run: FlowRun, tell: Call
             continue
         if state.is_scheduled():
             if not online_workers(str(run.pool)):
-                waited = int(time.monotonic() - began)
-                note = f"for a worker; start one with: prefect worker start --pool {run.pool}"
-                live.progress(f"pool {run.pool}", "waiting", waited, waited + 1, note)
+                note = f"for a worker; start one with: prefect worker start --pool {shlex.quote(str(run.pool))}"
+                live.progress(f"pool {run.pool}", "waiting", 0, 0, note)
             continue
         alive = is_alive(run)
         led |= alive
@@ -149,10 +160,19 @@ def _reported(run: Run, client: SyncPrefectClient, flow_run: FlowRun, tell: Call
         if state.is_crashed() or (state.is_running() and led):
             return False
         if state.is_final():
-            lines = (state.message or state.name or "").strip().splitlines() or [""]
-            raise UnavailableError(f"the run ended on the pool {run.pool} without a report: {lines[-1][:300]}")
+            raise _ended(run, state)
     tell()
     return True
+
+
+def _ended(run: Run, state: Any) -> AitestError:
+    """Why a run ended on its pool without a report: as the leading process has written it, else as Prefect says."""
+    with suppress(ArtifactMissing):
+        ended = run.store.read_json(f"runs/{run.run_id}/ended.json")
+        kind = InputError if ended["exit_code"] == InputError.exit_code else UnavailableError
+        return kind(str(ended["message"]))
+    lines = (state.message or state.name or "").strip().splitlines() or [""]
+    return UnavailableError(f"the run ended on the pool {run.pool} without a report: {lines[-1][:300]}")
 
 
 def online_workers(pool: str) -> int:

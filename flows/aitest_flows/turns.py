@@ -15,7 +15,7 @@ from aitest_flows.asking import WAITS_S, help_with
 from aitest_flows.catalog import flow_of
 from aitest_flows.prefect_server import check_prefect
 from aitest_flows.recording import log_report
-from aitest_flows.working import token_of, working
+from aitest_flows.working import check_leading, token_of, working
 from aitest_lib.errors import AitestError
 from aitest_lib.reports.report import PropertyReport
 from aitest_tasks import live
@@ -27,11 +27,13 @@ def results(run: Run) -> list[dict[str, Any]]:
     """The results of all properties, in their order. On a pool, every property is offered to its workers, too."""
     if not run.pool:
         return [run_property(run, index) for index in run.properties]
-    from aitest_flows.spreading import start_on_pool
+    from aitest_flows.spreading import offer_to_pool
 
     for index in run.properties[1:]:
-        start_on_pool(run, flow_of(run.property_name(index)).name, {"run_uri": run.uri, "property_index": index})
-    return [_settled(run, index) for index in run.properties]
+        offer_to_pool(run, flow_of(run.property_name(index)).name, {"run_uri": run.uri, "property_index": index})
+    settled = [_settled(run, index) for index in run.properties]
+    check_leading(run)
+    return settled
 
 
 def run_property(run: Run, index: int) -> dict[str, Any]:

@@ -29,10 +29,14 @@ def leading(run: Run) -> Iterator[None]:
 
     with Lease(run) as lease, working(run):
         _leases[run.run_id] = lease
+        run.store.remove(f"runs/{run.run_id}/ended.json")
         try:
             yield
-        except Exception:
+        except Exception as error:
+            lease.check()  # or what the other one has written would be lost
             mark_interrupted(current(), run)
+            if isinstance(error, AitestError):
+                run.write("ended", {"message": str(error), "exit_code": error.exit_code})
             raise
         finally:
             del _leases[run.run_id]
@@ -67,6 +71,11 @@ def working(run: Run) -> Iterator[None]:
 def token_of(run: Run) -> str:
     """By what this process's claims on a run are known."""
     return _present[run.run_id].token
+
+
+def check_leading(run: Run) -> None:
+    """Raises `Interrupted` where another process has taken over the run that this one led."""
+    _leases[run.run_id].check()
 
 
 def leave(run: Run) -> None:

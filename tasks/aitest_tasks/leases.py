@@ -14,7 +14,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from aitest_lib.artifacts.store import json_bytes
-from aitest_lib.errors import AitestError, ArtifactMissing, InputError
+from aitest_lib.errors import AitestError, ArtifactMissing, InputError, Interrupted
 from aitest_tasks import live
 from aitest_tasks.processes import birth, boot
 from aitest_tasks.records import LEASE, misfit
@@ -75,9 +75,14 @@ class _Renewed:
     def _renew(self) -> None:
         while not self._done.wait(RENEW_S):
             try:
+                if not self._may_go_on():
+                    return
                 self._write()
             except AitestError:
                 continue  # the next one may succeed; a store that stays away ends the run elsewhere
+
+    def _may_go_on(self) -> bool:
+        return True
 
     def _content(self) -> dict[str, Any]:
         return {
@@ -111,6 +116,17 @@ class Lease(_Renewed):
         live.pause(SETTLE_S)
         if not self._stands():
             raise _busy(self.run, _standing(self.run))
+
+    def check(self) -> None:
+        """Raises `Interrupted` where another process leads the run by now: this one was suspended for too long."""
+        if not self._stands():
+            raise Interrupted(f"run {self.run.run_id[:8]} was taken over by another process while this one was suspended")
+
+    def _may_go_on(self) -> bool:
+        if self._stands():
+            return True
+        live.stop()  # the work of this process ends at its next step
+        return False
 
 
 class Presence(_Renewed):

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from aitest_lib.canonical import digest
 from aitest_lib.config.card import Card
 from aitest_lib.config.endpoint import Endpoint
+from aitest_lib.errors import UnavailableError
 from aitest_tasks import live
 from aitest_tasks.runs import Run
 
@@ -83,9 +84,11 @@ def slots(run: Run, needed: Callable[[], bool] = lambda: True) -> Iterator[bool]
     if share is None or run.run_id in _holding:
         yield True
         return
+    from prefect.concurrency._asyncio import ConcurrencySlotAcquisitionError  # has no public name
     from prefect.concurrency.sync import concurrency
 
-    ensure_limit(run.card.card)  # a run on a Dask cluster may have started its Prefect server just now
+    if run.options.get("scheduler"):
+        ensure_limit(run.card.card)  # its Prefect server may have been started just now
     with ExitStack() as stack:
         while needed():
             live.check_stopped()
@@ -100,6 +103,11 @@ def slots(run: Run, needed: Callable[[], bool] = lambda: True) -> Iterator[bool]
                         raise_on_lease_renewal_failure=False,
                     )
                 )
+            except ConcurrencySlotAcquisitionError as error:
+                raise UnavailableError(
+                    f"the limit {share['name']} has fewer slots than this run needs ({share['slots']}): another card of this "
+                    "endpoint has another `concurrency`; give both the same, and deploy or run again"
+                ) from error
             except TimeoutError:
                 continue  # Prefect would not notice a stop, and grows ever slower in asking again
             if share["rate"]:

@@ -163,7 +163,14 @@ def check_labels(run: Run, seen: list[Any]) -> None:
 def check_answers(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` where the first answers have nothing in common with the labels, before the rest is paid for."""
     if run.info.type == "tabular-classifier" and seen and run.info.classes is None:
-        classes_of(None, seen, list(answer_book(run).values))
+        try:
+            classes_of(None, seen, list(answer_book(run).values))
+        except InputError as error:
+            if not run.prepared["private"]:
+                raise
+            # The model may answer with what it was told, and that is private.
+            hint = "name the right label column, or set `classes` in the card"
+            raise InputError(f"the model answers none of the labels in the data; {hint}") from error
 
 
 def _is_epoch(value: Any) -> bool:

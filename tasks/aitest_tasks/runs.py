@@ -218,9 +218,9 @@ def find_run(store: Store, given: str) -> Run:
 
 
 def failing_cases(run: Run, report: RunReport) -> dict[str, list[FailingCase]]:
-    """The failing cases to show, by property."""
+    """The failing cases to show, by the property's shown name."""
     found = {}
-    for item in report.properties:
+    for name, item in report.named.items():
         reference = item.artifacts.get("failures")
         if reference:
             path = reference.removeprefix(f"{run.store.url}/")
@@ -228,7 +228,7 @@ def failing_cases(run: Run, report: RunReport) -> dict[str, list[FailingCase]]:
                 ref = ArtifactRef(uri=path, digest=Path(path).parent.name + Path(path).stem, codec="json", rows=0)
             except ValueError as error:
                 raise ArtifactMissing(repr(reference)[:100], "it is no path of an artifact") from error
-            found[item.property] = [FailingCase.model_validate(case) for case in run.store.get_json(ref)]
+            found[name] = [FailingCase.model_validate(case) for case in run.store.get_json(ref)]
     return found
 
 

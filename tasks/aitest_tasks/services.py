@@ -84,6 +84,8 @@ class ServiceFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """A lock between processes that start or stop services; makes the folder."""
+        if self.folder.is_file():
+            raise InputError(f"{self.folder} is a file; move it away")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = (self.folder / "lock").open("w")

@@ -77,7 +77,7 @@ def read_result(run: Run, index: int) -> dict[str, Any] | None:
 
 def begin_again(run: Run) -> None:
     """A resumed run asks errors again, so its properties are scored anew, but for those that somebody is working on."""
-    for path in run.store.files(f"runs/{run.run_id}/errors"):
+    for path in (*run.store.files(f"runs/{run.run_id}/errors"), f"runs/{run.run_id}/ended.json"):
         run.store.remove(path)
     for index in run.properties:
         if not is_claimed(run, property_claim(index)):

@@ -267,8 +267,9 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     """Writes the whole run into its parent run and ends it."""
     values: dict[str, float] = {"seconds": report.seconds}
     values |= {f"queries/{name}": float(count) for name, count in report.queries.model_dump().items()}
-    for found in report.properties:
-        values |= {f"{found.property}/{name}": value for name, value in metric_values(found.metrics).items()}
+    for shown_name, found in report.named.items():
+        # MLflow takes no brackets: the second of a name is `name_2`.
+        values |= {f"{_slug(shown_name)}/{name}": value for name, value in metric_values(found.metrics).items()}
     tracking.log(run.run_id, metrics=values, tags={"aitest.status": report.status})
     tracking.dataset(run.run_id, run)
     tracking.text(run.run_id, report.model_dump_json(indent=1), "report.json")

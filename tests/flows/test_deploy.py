@@ -92,7 +92,7 @@ def test_the_document_holds_what_workers_need_and_no_secret(deployed):
     assert "PLANTED_TOKEN" in deploy(deployed)
     deploy(deployed)
     document = json.loads((deployed.store / "suites" / f"{name_of(deployed)}.json").read_text())
-    [data] = list((deployed.store / "data").iterdir())
+    [data] = list((deployed.store / "data").glob("*/data.csv"))
     assert document["suite"]["data"]["test"] == f"file://{data}"
     assert data.read_bytes() == (deployed.folder / "data.csv").read_bytes()
     assert document["card"]["info"] == {"owner": "risk"}

@@ -150,3 +150,19 @@ def test_a_presence_runs_out(run):
         run.store.write_json(path, elsewhere | {"until": time.time() - 1})
         assert not is_present(run, here.token)
         assert present(run) == {}
+
+
+def test_who_was_suspended_finds_another_one_leading(run, monkeypatch):
+    from aitest_lib.errors import Interrupted
+    from aitest_tasks import leases, live
+
+    monkeypatch.setattr(leases, "RENEW_S", 0.05)
+    with live.running(), leases.Lease(run) as lease:
+        lease.check()
+        run.write("lease", run.read("lease") | {"host": "elsewhere", "token": "another"})
+        while not live._live.stopped.is_set():
+            time.sleep(0.01)
+        assert run.read("lease")["token"] == "another", "it does not take the lease back"
+        with pytest.raises(Interrupted, match="was taken over by another process"):
+            lease.check()
+    assert run.read("lease")["token"] == "another"
