@@ -23,12 +23,16 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 from uuid import NAMESPACE_URL, uuid5
 
-from fastapi import FastAPI, Header, Request, Response
+from fastapi import FastAPI, Header, HTTPException, Request, Response
+from starlette.requests import ClientDisconnect
 
 from aitest_flows.alerts import VERSION_CREATED, model_resource, new_event
 
 AGE_S = 300.0  # of a delivery, in both directions: clocks differ
 BODY_BYTES = 1 << 20
+BODY_S = 10.0  # for all of a body: a client that stops in the middle would keep its connection for ever
+NAME_LETTERS = 256  # as many as MLflow's database keeps of the name of a registered model
+SERVING: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "limit_concurrency": 50}
 DELIVERIES = 10_000  # remembered while they are young; a signed one each, so nobody without the secret can fill it
 PREFECT_S = 10.0  # MLflow waits 30 s for an answer
 EXAMPLE = "example_model"  # what MLflow names in a test of a webhook
@@ -82,14 +86,14 @@ def make_app(secret: str, tell: Tell, clock: Callable[[], float] = time.time) ->
         signature: Annotated[str, Header(alias="X-MLflow-Signature", max_length=200)] = "",
     ) -> Response:
         body = await read_body(request)
-        if body is None:
-            return Response(status_code=413)
         now = clock()
         if not is_signed(secret, delivery, timestamp, body, signature) or not is_young(timestamp, now):
             return Response(status_code=401)
         found = new_version(body)
         if found is None:
             return Response(status_code=204)  # something else happened in MLflow
+        if not all(is_name(one) for one in found):
+            return Response(status_code=422)
         model, version = found
         if model == EXAMPLE:
             return Response(status_code=200)
@@ -109,13 +113,20 @@ def make_app(secret: str, tell: Tell, clock: Callable[[], float] = time.time) ->
     return app
 
 
-async def read_body(request: Request) -> bytes | None:
-    """The body; None where it is larger than a webhook's is."""
+async def read_body(request: Request) -> bytes:
+    """The body. Raises `HTTPException`: 413 where it is larger than a webhook's is, 408 where it takes too long, 400 where the
+    client goes away before its end; the connection ends with the answer, for the rest of the body is not read."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_BYTES:
-            return None
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_BYTES:
+                    raise _refused(413)
+    except TimeoutError:
+        raise _refused(408) from None
+    except ClientDisconnect:
+        raise _refused(400) from None
     return bytes(body)
 
 
@@ -136,15 +147,20 @@ def is_young(timestamp: str, now: float) -> bool:
     return timestamp.isascii() and timestamp.isdigit() and abs(now - int(timestamp)) <= AGE_S
 
 
-def new_version(body: bytes) -> tuple[str, str] | None:
-    """Model and version that a webhook says are new; None where it says something else."""
+def new_version(body: bytes) -> tuple[Any, Any] | None:
+    """Model and version that a webhook says are new, as they stand there; None where it says something else."""
     try:
         message = json.loads(body)
         if (message["entity"], message["action"]) != ("model_version", "created"):
             return None
-        return str(message["data"]["name"]), str(message["data"]["version"])
+        return message["data"]["name"], message["data"]["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def is_name(value: Any) -> bool:
+    """Can it be the name of a model or a version: text that is not empty, not too long, and without lone surrogates."""
+    return isinstance(value, str) and 0 < len(value) <= NAME_LETTERS and not any("\ud800" <= one <= "\udfff" for one in value)
 
 
 async def tell_prefect(model: str, version: str, delivery: str) -> None:
@@ -185,9 +201,12 @@ def main() -> int:
         missing = "AITEST_WEBHOOK_SECRET" if not secret else "PREFECT_API_URL"
         log(f"error: {missing} is not set; expected the secret that MLflow signs with, and the Prefect server to tell")
         return 2
-    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False}
-    uvicorn.run(make_app(secret, tell_prefect), host=options.host, port=options.port, **quiet)
+    uvicorn.run(make_app(secret, tell_prefect), host=options.host, port=options.port, **SERVING)
     return 0
+
+
+def _refused(status: int) -> HTTPException:
+    return HTTPException(status, headers={"Connection": "close"})
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ is compared instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,7 +63,7 @@ WORST_FIRST: tuple[ChangeVerdict, ...] = (
 @dataclass(frozen=True)
 class ComparableRun:
     """A run that has ended: its record (suite, digests, fingerprints) and report; `cases` reads the cases of a property,
-    None where it has none; `failures`: the failing cases that are kept to be shown, by property."""
+    None where it has none; `failures`: the failing cases that are kept to be shown, by the property's shown name."""
 
     record: Mapping[str, Any]
     report: RunReport
@@ -101,21 +102,21 @@ def compare_runs(base: ComparableRun, candidate: ComparableRun, margin: float | 
     """The candidate's run against the base's.
 
     `margin`: how much worse is good enough, in points of the share of failing cases; where errors are numbers, in percent of
-    the base's mean error. Runs that cannot be compared at all are an `InputError`.
+    the base's mean error. Of properties of one name, the first is compared with the first, the second with the second.
+    Runs that cannot be compared at all are an `InputError`.
     """
-    if margin is not None and not margin > 0:
-        raise InputError(f"--margin: got {margin:g}, expected points above 0, 1 for: not worse by more than 1 point")
-    after = {item.property: item for item in candidate.report.properties}
-    pairs = [(item, after[item.property]) for item in base.report.properties if item.property in after]
-    _check(base.report, candidate.report, pairs)
+    if margin is not None and not 0 < margin < math.inf:
+        raise InputError(f"--margin: got {margin:g}, expected points above 0 and finite, 1 for: not worse by more than 1 point")
+    before, after = base.report.named, candidate.report.named
+    names = [name for name in before if name in after]
+    _check(base.report, candidate.report, names)
     notices = _notices(base.report, candidate.report)
-    drafts = [_compared(base, candidate, old, new, notices) for old, new in pairs]
+    drafts = [_compared(base, candidate, name, notices) for name in names]
     tested = [test for _, test in drafts if test is not None]
     adjusted = iter(holm([item.test.p_value for item in tested]).tolist())
     properties = [_judged(item, None if test is None else test.figure(next(adjusted)), margin) for item, test in drafts]
     if not tested:
         notices.append("No case passed or failed in both runs: nothing could be tested, the figures stand side by side only.")
-    names = {item.property for item, _ in pairs}
     return Comparison(
         verdict=min((item.verdict for item in properties), key=WORST_FIRST.index),
         headline=headline(properties, margin),
@@ -125,19 +126,19 @@ def compare_runs(base: ComparableRun, candidate: ComparableRun, margin: float | 
         notices=list(dict.fromkeys(notices)),
         changes=changed_settings((base.record, base.report), (candidate.record, candidate.report)),
         properties=properties,
-        only_base=[item.property for item in base.report.properties if item.property not in names],
-        only_candidate=[item.property for item in candidate.report.properties if item.property not in names],
+        only_base=[name for name in before if name not in after],
+        only_candidate=[name for name in after if name not in before],
     )
 
 
-def _check(base: RunReport, candidate: RunReport, pairs: list[tuple[PropertyReport, PropertyReport]]) -> None:
+def _check(base: RunReport, candidate: RunReport, names: list[str]) -> None:
     if base.model.type != candidate.model.type:
         raise InputError(
             f"run {base.run_id[:8]} tested a {base.model.type} and run {candidate.run_id[:8]} a {candidate.model.type}; "
             "give two runs of models of one type"
         )
-    if not pairs:
-        first, second = (listed([item.property for item in report.properties]) or "none" for report in (base, candidate))
+    if not names:
+        first, second = (listed([*report.named]) or "none" for report in (base, candidate))
         raise InputError(
             f"the runs have no property in common: run {base.run_id[:8]} has {first}, run {candidate.run_id[:8]} has {second}; "
             "give two runs of the same suite"
@@ -158,11 +159,12 @@ def _notices(base: RunReport, candidate: RunReport) -> list[str]:
 
 
 def _compared(
-    base: ComparableRun, candidate: ComparableRun, old: PropertyReport, new: PropertyReport, notices: list[str]
+    base: ComparableRun, candidate: ComparableRun, name: str, notices: list[str]
 ) -> tuple[PropertyComparison, _Tested | None]:
-    """One property without its verdict; the tables are let go before the next one is read."""
+    """One property, by its shown name, without its verdict; the tables are let go before the next one is read."""
+    old, new = base.report.named[name], candidate.report.named[name]
     draft = PropertyComparison(
-        property=new.property,
+        property=name,
         verdict="not_comparable",
         summary="",
         base_status=old.status,
@@ -188,7 +190,7 @@ def _compared(
     shared = join_cases(first, second, old.seed_tolerance if against_labels else None)
     counted = shared.per_seed(shared.compared & (shared.was == PASSED)) > 0
     failing = shared.per_seed(shared.newly_failing) > 0
-    shown = {case.case_id: case for case in candidate.failures.get(new.property, [])}
+    shown = {case.case_id: case for case in candidate.failures.get(name, [])}
     result = draft.model_copy(
         update={
             "shared_seeds": both,
@@ -201,7 +203,7 @@ def _compared(
     if not shared.compared.any():
         return result, None
     if against_labels:
-        return result, _tested_errors(shared, candidate.report.provenance.random_seed, new.property)
+        return result, _tested_errors(shared, candidate.report.provenance.random_seed, name)
     return result, _tested_rates(shared)
 
 

@@ -12,9 +12,7 @@ MAX_CASES = 50
 def comparison_markdown(found: Comparison) -> str:
     """Text from data or models is escaped; at most 50 newly failing cases a property."""
     lines = [
-        f"# {verdict_words(found.verdict, found.margin).capitalize()}",
-        "",
-        markdown(found.headline),
+        f"# {markdown(found.headline.removesuffix('.'))}",
         "",
         *markdown_table(["", "run"], [[name, words] for name, words in run_words(found)]),
         *(f"- Notice: {markdown(notice)}" for notice in found.notices),

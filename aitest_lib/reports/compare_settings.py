@@ -10,7 +10,7 @@ from typing import Any
 
 from aitest_lib.canonical import canonical_json
 from aitest_lib.reports.comparison import Area, SettingChange
-from aitest_lib.reports.report import PropertyReport, RunReport
+from aitest_lib.reports.report import PropertyReport, RunReport, shown_names
 from aitest_lib.reports.tables import clip, slice_label
 
 AREAS: tuple[Area, ...] = ("gates", "data", "settings", "model", "versions")
@@ -42,7 +42,7 @@ def changed_settings(
 def _gates(base: Mapping[str, Any], candidate: Mapping[str, Any]) -> Iterator[SettingChange]:
     """Bounds of the properties that both suites have, by property, metric, slice and side."""
     before, after = _bounds(base), _bounds(candidate)
-    shared = {item["property"] for item in base["properties"]} & {item["property"] for item in candidate["properties"]}
+    shared = _entries(base).keys() & _entries(candidate).keys()
     for key in dict.fromkeys([*before, *after]):
         old, new = before.get(key), after.get(key)
         name, metric, where, side = key
@@ -61,13 +61,13 @@ def _gates(base: Mapping[str, Any], candidate: Mapping[str, Any]) -> Iterator[Se
 
 def _bounds(suite: Mapping[str, Any]) -> dict[tuple[str, str, str, str], float]:
     found = {}
-    for item in suite["properties"]:
+    for name, item in _entries(suite).items():
         for metric, given in item.get("gates", {}).items():
             for gate in given if isinstance(given, list) else [given]:
                 where = gate.get("slice")
                 shown = "" if where is None else f", {slice_label(where)}"
                 side = "min" if gate.get("min") is not None else "max"
-                found[item["property"], metric, shown, side] = float(gate[side])
+                found[name, metric, shown, side] = float(gate[side])
     return found
 
 
@@ -92,7 +92,7 @@ def _settings(base: Mapping[str, Any], candidate: Mapping[str, Any]) -> Iterator
     apart = ("properties", "data", "model")
     first, second = ({name: value for name, value in suite.items() if name not in apart} for suite in (base, candidate))
     yield from _differences("settings", first, second)
-    before, after = ({item["property"]: item for item in suite["properties"]} for suite in (base, candidate))
+    before, after = (_entries(suite) for suite in (base, candidate))
     for name in before:
         if name in after:
             own = {key for one in (before, after) for key in one[name]} - {"property", "gates", "transforms"}
@@ -105,27 +105,27 @@ def _settings(base: Mapping[str, Any], candidate: Mapping[str, Any]) -> Iterator
 
 
 def _properties(base: RunReport, candidate: RunReport) -> Iterator[SettingChange]:
-    before, after = ({item.property for item in report.properties} for report in (base, candidate))
-    for name in sorted(before ^ after):
+    before, after = base.named, candidate.named
+    for name in sorted(before.keys() ^ after.keys()):
         was, now = ("run" if name in names else None for names in (before, after))
         yield SettingChange(area="settings", name=name, base=was, candidate=now, weaker=now is None)
-    tolerances = {item.property: item for item in candidate.properties}
-    for old in base.properties:
-        new = tolerances.get(old.property)
+    for name, old in before.items():
+        new = after.get(name)
         if new is not None:
             # A model's own errors give the default: the yardstick moves with the model.
-            yield from _changed("settings", f"{old.property} seed_tolerance in effect", old.seed_tolerance, new.seed_tolerance)
+            yield from _changed("settings", f"{name} seed_tolerance in effect", old.seed_tolerance, new.seed_tolerance)
 
 
 def _transforms(base: RunReport, candidate: RunReport) -> Iterator[SettingChange]:
-    after = {item.property: _components(item) for item in candidate.properties}
-    for item in base.properties:
-        before = _components(item)
-        for name in dict.fromkeys([*before, *after.get(item.property, before)]):
-            was, now = ("asked" if name in names else None for names in (before, after.get(item.property, before)))
+    for name, item in base.named.items():
+        if name not in candidate.named:
+            continue
+        before, after = _components(item), _components(candidate.named[name])
+        for part in dict.fromkeys([*before, *after]):
+            was, now = ("asked" if part in parts else None for parts in (before, after))
             if was != now:
                 yield SettingChange(
-                    area="settings", name=f"{item.property} transform {name}", base=was, candidate=now, weaker=now is None
+                    area="settings", name=f"{name} transform {part}", base=was, candidate=now, weaker=now is None
                 )
 
 
@@ -145,13 +145,22 @@ def _versions(
     yield from _changed("versions", "aitest", base_report.provenance.aitest, candidate_report.provenance.aitest)
     yield from _differences("versions", base_report.provenance.packages, candidate_report.provenance.packages)
     # The places in the suite may have moved; what is compared is a property's transforms and the versions of their code.
-    before, after = (
-        {name.partition(".")[2]: value for name, value in record["fingerprints"].items() if name != "aitest"}
-        for record in (base_record, candidate_record)
-    )
+    before, after = (_fingerprints(record["fingerprints"]) for record in (base_record, candidate_record))
     for name in before:
         if name in after:
             yield from _changed("versions", f"{name} transforms (fingerprint)", before[name], after[name])
+
+
+def _entries(suite: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What a suite says of each of its properties, by shown name."""
+    properties = suite["properties"]
+    return dict(zip(shown_names(item["property"] for item in properties), properties, strict=True))
+
+
+def _fingerprints(found: Mapping[str, str]) -> dict[str, str]:
+    """The fingerprints of transforms by shown name, from those by place and property (`0.tabular.robustness`)."""
+    places = sorted((key for key in found if key != "aitest"), key=lambda key: int(key.partition(".")[0]))
+    return dict(zip(shown_names(key.partition(".")[2] for key in places), (found[key] for key in places), strict=True))
 
 
 def _differences(

@@ -25,8 +25,8 @@ def verdict_words(verdict: ChangeVerdict, margin: float | None = None, unit: str
     }
     if verdict in words:
         return words[verdict]
-    limit = f"not worse by more than {margin_words(margin) if unit == '1' else f'{margin:g} %'}"
-    return limit if verdict == "non_inferior" else f"cannot be shown: {limit}"
+    limit = f"worse by more than {margin_words(margin) if unit == '1' else f'{margin:g} %'}"
+    return f"not {limit}" if verdict == "non_inferior" else f"may be {limit}"
 
 
 def margin_words(margin: float | None) -> str:
@@ -59,7 +59,7 @@ def gate_words(gate: GateResult | None) -> str:
 
 
 def headline(properties: Sequence[PropertyComparison], margin: float | None) -> str:
-    """The whole comparison in one sentence."""
+    """The whole comparison in one sentence, which begins with the words of the worst verdict."""
     by_verdict: dict[ChangeVerdict, list[str]] = {}
     for item in properties:
         by_verdict.setdefault(item.verdict, []).append(item.property)
@@ -71,9 +71,9 @@ def headline(properties: Sequence[PropertyComparison], margin: float | None) -> 
     order: tuple[tuple[ChangeVerdict, str], ...] = (
         ("regression", "regression in {}"),
         ("not_comparable", "not comparable: {}"),
-        ("not_shown", f"cannot be shown that not worse by more than {margin_words(margin)}: {{}}"),
+        ("not_shown", f"may be worse by more than {margin_words(margin)} in {{}}"),
         ("no_evidence", "no evidence of a change in {}"),
-        ("non_inferior", f"not worse by more than {margin_words(margin)}: {{}}"),
+        ("non_inferior", f"not worse by more than {margin_words(margin)} in {{}}"),
         ("improvement", "improvement in {}"),
     )
     parts = [words.format(listed(by_verdict[verdict])) for verdict, words in order if verdict in by_verdict]

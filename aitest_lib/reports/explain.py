@@ -23,28 +23,30 @@ _DONE = {
 
 def headline(report: RunReport) -> str:
     """The verdict of a run in one sentence."""
-    gates = [(prop, gate) for prop in report.properties for gate in prop.gates]
+    named = report.named
+    gates = [(name, gate) for name, prop in named.items() for gate in prop.gates]
     total = count(len(gates), "gate")
-    broken = [prop for prop in report.properties if prop.status == "error"]
+    broken = [name for name, prop in named.items() if prop.status == "error"]
     if broken:
-        why = f": {broken[0].reason}" if broken[0].reason else ""
-        return f"{listed([p.property for p in broken])} could not be judged{why}".rstrip(".") + "."
+        reason = named[broken[0]].reason
+        why = f": {reason}" if reason else ""
+        return f"{listed(broken)} could not be judged{why}".rstrip(".") + "."
     if report.status == "error":
         return "The run ended with an error; what was answered is kept."
-    failed = [(prop, gate) for prop, gate in gates if gate.verdict == "failed" and not gate.waived]
+    failed = [name for name, gate in gates if gate.verdict == "failed" and not gate.waived]
     if failed:
-        where = listed(list(dict.fromkeys(prop.property for prop, _ in failed)))
+        where = listed(list(dict.fromkeys(failed)))
         return f"{len(failed)} of {total} failed, in {where}."
     open_gates = [gate for _, gate in gates if gate.verdict == "inconclusive"]
     if report.status == "inconclusive" and not open_gates:
-        names = listed([p.property for p in report.properties if p.status == "inconclusive"])
+        names = listed([name for name, prop in named.items() if prop.status == "inconclusive"])
         return f"No gate failed, but {names} is inconclusive."
     if open_gates:
         return f"No gate failed, but {len(open_gates)} of {total} {'is' if len(open_gates) == 1 else 'are'} inconclusive."
     if report.status == "passed":
         waived = sum(gate.waived for _, gate in gates)
         whole = "The gate" if len(gates) == 1 else f"All {total}"
-        unjudged = [prop.property for prop in report.properties if prop.status == "unjudged"]
+        unjudged = [name for name, prop in named.items() if prop.status == "unjudged"]
         more = f"; {listed(unjudged)} has no gate and is unjudged" if unjudged else ""
         return f"{whole} passed{f', {waived} by a waiver' if waived else ''}{more}." if gates else "Every property passed."
     if report.status == "unjudged":

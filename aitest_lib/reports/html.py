@@ -26,7 +26,7 @@ _COUNTED = ("passed", "failed", "skipped", "error")
 
 
 def render_html(report: RunReport, failures: Mapping[str, list[FailingCase]]) -> str:
-    """The page for `report`; `failures` holds failing cases by property, of which at most 200 each are shown.
+    """The page for `report`; `failures` holds failing cases by the property's shown name, of which at most 200 each are shown.
 
     Everything is escaped. A page that would be larger than 5 MB shows fewer cases, and says so.
     """
@@ -40,8 +40,8 @@ def render_html(report: RunReport, failures: Mapping[str, list[FailingCase]]) ->
 
 def _render(report: RunReport, failures: Mapping[str, list[FailingCase]], limit: int) -> str:
     template = page_environment().get_template("report.html")
-    worst_first = sorted(report.properties, key=lambda prop: SEVERITY.index(prop.status))
-    properties = [_property(prop, failures.get(prop.property, []), limit, i) for i, prop in enumerate(worst_first)]
+    worst_first = sorted(report.named.items(), key=lambda item: SEVERITY.index(item[1].status))
+    properties = [_property(name, prop, failures.get(name, []), limit, i) for i, (name, prop) in enumerate(worst_first)]
     page = template.render(r=report, headline=headline(report), properties=properties, facts=_facts(report))
     return tables.printable(page)
 
@@ -89,13 +89,14 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
     return [(name, value) for name, value in pairs if value]
 
 
-def _property(prop: PropertyReport, failing: list[FailingCase], limit: int, index: int) -> dict[str, Any]:
+def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit: int, index: int) -> dict[str, Any]:
     examples = [case for case in failing if case.transform == EXAMPLES]
     failing = [case for case in failing if case.transform != EXAMPLES]
     shown = failing[: min(limit, MAX_CASES)]
     total = prop.cases.total
     return {
         "id": f"p{index}",
+        "name": name,
         "p": prop,
         "bar": [(name, getattr(prop.cases, name), 100 * getattr(prop.cases, name) / total) for name in _COUNTED]
         if total

@@ -18,24 +18,24 @@ def junit_xml(report: RunReport) -> str:
     as message. A property without gates is one test case with the property's own status (`unjudged` is skipped).
     """
     root = ET.Element("testsuites", name=printable(report.suite), time=f"{report.seconds:.3f}")
-    for prop in report.properties:
-        root.append(_suite(prop, report))
+    for name, prop in report.named.items():
+        root.append(_suite(name, prop, report))
     for key in ("tests", "failures", "errors", "skipped"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(prop: PropertyReport, report: RunReport) -> ET.Element:
-    suite = ET.Element("testsuite", name=printable(prop.property), time=f"{prop.seconds:.3f}")
+def _suite(name: str, prop: PropertyReport, report: RunReport) -> ET.Element:
+    suite = ET.Element("testsuite", name=printable(name), time=f"{prop.seconds:.3f}")
     # JUnit wants local ISO 8601 without an offset; the times of a report are UTC.
     suite.set("timestamp", printable(report.started.removesuffix("Z")))
     for gate in prop.gates:
         label = f"{gate.metric} {bound(gate)} on {slice_label(gate.slice, 'the whole')}"
-        suite.append(_case(prop.property, label, _tag(gate), f"{gate.verdict}: {gate.reason}"))
+        suite.append(_case(name, label, _tag(gate), f"{gate.verdict}: {gate.reason}"))
     if not prop.gates:
         message = f"{prop.status}: {prop.reason or prop.explanation or 'no gate was set'}"
-        suite.append(_case(prop.property, "property", _TAGS.get(prop.status), message))
+        suite.append(_case(name, "property", _TAGS.get(prop.status), message))
     for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(key, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -198,9 +200,28 @@ class RunReport(_Record):
     info: dict[str, Any] = Field(default_factory=dict)  # the card's free `info`
     warnings: list[str] = Field(default_factory=list)
 
+    @property
+    def named(self) -> dict[str, PropertyReport]:
+        """The properties by the names under which they are shown (see `shown_names`), in their order."""
+        return dict(zip(shown_names(item.property for item in self.properties), self.properties, strict=True))
+
     def __repr__(self) -> str:
         """One line: a notebook shows this, and the whole report has thousands of figures."""
-        found = ", ".join(f"{item.property}: {item.status}" for item in self.properties)
+        found = ", ".join(f"{name}: {item.status}" for name, item in self.named.items())
         return f"<RunReport of {self.suite} on {self.model.name}: {self.status} ({found}); run {self.run_id}>"
 
     __str__ = __repr__
+
+
+def shown_names(properties: Iterable[str]) -> list[str]:
+    """Unique names for properties that a suite may name more than once: from the second of a name on with its number.
+
+    >>> shown_names(["robustness", "fairness", "robustness"])
+    ['robustness', 'fairness', 'robustness (2)']
+    """
+    seen: Counter[str] = Counter()
+    names = []
+    for name in properties:
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return names

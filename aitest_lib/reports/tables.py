@@ -177,16 +177,16 @@ def to_markdown(report: RunReport, failures: dict[str, list[FailingCase]] | None
         ),
         *(f"- Warning: {markdown(warning)}" for warning in report.warnings),
     ]
-    for prop in report.properties:
-        lines += _md_property(prop, (failures or {}).get(prop.property, []))
+    for name, prop in report.named.items():
+        lines += _md_property(name, prop, (failures or {}).get(name, []))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _md_property(prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
+def _md_property(name: str, prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
     counts = ", ".join(f"{value:,} {name}" for name, value in prop.cases.model_dump().items() if value or name == "total")
     lines = [
         "",
-        f"## {markdown(prop.property)}: {prop.status}",
+        f"## {markdown(name)}: {prop.status}",
         "",
         markdown(prop.explanation or prop.reason or ""),
         "",

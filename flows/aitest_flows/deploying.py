@@ -6,6 +6,7 @@ Everything is created or updated; what an earlier deployment had and this one ha
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +57,8 @@ def deploy_suite(
     from aitest_flows.suite_documents import store_suite
     from aitest_tasks.limits import ensure_limit
 
+    if not pool.strip():
+        raise InputError(f"--pool: got {pool!r}, expected the name of a work pool")
     schedule = schedule_of(cron, timezone)
     loaded = load_suite(path)
     check_trigger(loaded, on_new_version)
@@ -113,10 +116,15 @@ def check_trigger(loaded: LoadedSuite, model: str | None) -> None:
 
 def start_worker(settings: Settings, pool: str) -> str:
     """The command that starts a worker with this project's settings; an address with credentials is left to the environment."""
-    tracking = settings.tracking_uri if "@" not in settings.tracking_uri else "$MLFLOW_TRACKING_URI"
-    places = {"PREFECT_API_URL": given_url(), "MLFLOW_TRACKING_URI": tracking, "AITEST_STORE": settings.store.url}
-    environment = " ".join(f'{name}="{value}"' for name, value in places.items())
-    return f"no worker is there yet; start one with: {environment} prefect worker start --pool {pool} --type process --limit 4"
+    uri = settings.tracking_uri
+    places = {
+        "PREFECT_API_URL": shlex.quote(str(given_url())),
+        "MLFLOW_TRACKING_URI": shlex.quote(uri) if "@" not in uri else '"$MLFLOW_TRACKING_URI"',
+        "AITEST_STORE": shlex.quote(settings.store.url),
+    }
+    environment = " ".join(f"{name}={value}" for name, value in places.items())
+    command = f"prefect worker start --pool {shlex.quote(pool)} --type process --limit 4"
+    return f"no worker is there yet; start one with: {environment} {command}"
 
 
 def deploy_audit(suite: str, model: str, uri: str, pool: str, schedule: Schedule | None, on_new_version: str | None) -> UUID:

@@ -36,8 +36,10 @@ _STYLES: dict[ChangeVerdict, str] = {
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """The comparison as tables and sentences."""
-    verdict = verdict_words(found.verdict, found.margin).upper()
-    console.print(Text(verdict, style=f"bold {_STYLES[found.verdict]}"), Text(found.headline))
+    # The sentence begins with the verdict: it is set off there, not said twice.
+    verdict = verdict_words(found.verdict, found.margin)
+    style = f"bold {_STYLES[found.verdict]}"
+    console.print(Text.assemble((verdict.upper(), style), found.headline[len(verdict) :]))
     for name, words in run_words(found):
         console.print(Text(f"{name:<10}{words}", style="dim"))
     for notice in found.notices:
@@ -89,10 +91,14 @@ def _change(item: PropertyComparison) -> str:
 
 
 def _print_property(item: PropertyComparison, found: Comparison, console: Console) -> None:
-    words = verdict_words(item.verdict, found.margin)
+    style = f"bold {_STYLES[item.verdict]}"
+    unit = "1" if item.test is None else item.test.unit
+    words = verdict_words(item.verdict, found.margin, unit)
+    summary = Text(clip(item.summary, 4000))
+    said = summary.highlight_words([f"{words[:1].upper()}{words[1:]}: "], style)  # where something was tested
     console.print()
-    console.print(Text(item.property, style="bold"), Text(words, style=f"bold {_STYLES[item.verdict]}"))
-    console.print(Padding(Text(clip(item.summary, 4000)), (0, 0, 0, 2)))
+    console.print(Text.assemble((item.property, "bold"), ("" if said else f" {words}", style)))
+    console.print(Padding(summary, (0, 0, 0, 2)))
     gates = [gate for gate in item.gates if gate_words(gate.base) != gate_words(gate.candidate)]
     if gates:
         rows = [

@@ -15,7 +15,7 @@ from aitest_flows.spreading import run_tag, tidied
 from aitest_flows.turns import results
 from aitest_flows.working import leading, retries
 from aitest_lib import __version__
-from aitest_lib.reports.report import FailingCase, ModelReport, PropertyReport, Provenance, Queries, RunReport
+from aitest_lib.reports.report import FailingCase, ModelReport, PropertyReport, Provenance, Queries, RunReport, shown_names
 from aitest_lib.types import ArtifactRef, worst
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
@@ -77,10 +77,8 @@ def finish(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]]) -> Ru
     """Puts the report together, writes it to the store and to MLflow, and marks the model version."""
     reports = [PropertyReport.model_validate(item["report"]) for item in done]
     failures = {
-        report.property: [
-            FailingCase.model_validate(case) for case in run.store.get_json(ArtifactRef.of(item["scored"]["failures"]))
-        ]
-        for report, item in zip(reports, done, strict=True)
+        name: [FailingCase.model_validate(case) for case in run.store.get_json(ArtifactRef.of(item["scored"]["failures"]))]
+        for name, item in zip(shown_names(report.property for report in reports), done, strict=True)
         if item["scored"]
     }
     report = assemble(run, baseline, done, reports)

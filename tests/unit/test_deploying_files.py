@@ -1,5 +1,6 @@
 """`deployments/prefect.yaml` and `automations.yaml` show by hand what `aitest deploy` makes."""
 
+import shlex
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,10 @@ import yaml
 from prefect import Flow
 
 from aitest_flows.alerts import VERSION_CREATED, automations, model_resource
+from aitest_flows.deploying import deploy_suite, start_worker
+from aitest_lib.errors import InputError
 from aitest_lib.properties.catalog import SPECS
+from aitest_tasks.settings import EmbeddedSettings
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 SUITE = "credit-nightly"
@@ -55,3 +59,19 @@ def test_the_alerts_are_those_that_deploy_makes():
         assert (one.name, one.description, one.actions) == (other.name, other.description, other.actions)
         same = {"match_related"} if one.name.endswith("crashed") else set()  # by hand the deployment's id is not known
         assert one.trigger.model_dump(exclude={"id", *same}) == other.trigger.model_dump(exclude={"id", *same})
+
+
+@pytest.mark.parametrize("pool", ["", " "])
+def test_a_pool_has_a_name(tmp_path, pool):
+    with pytest.raises(InputError, match=f"^--pool: got {pool!r}, expected the name of a work pool$"):
+        deploy_suite(EmbeddedSettings(tmp_path), tmp_path / "suite.yaml", pool=pool)
+
+
+def test_the_command_for_a_worker_can_be_pasted(tmp_path, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    monkeypatch.setenv("AITEST_STORE", str(tmp_path / "a $HOME"))
+    command = start_worker(EmbeddedSettings(tmp_path), "two words; $x").partition(": ")[2]
+    words = shlex.split(command)
+    assert words[words.index("--pool") + 1] == "two words; $x"
+    assert "'two words; $x'" in command
+    assert "PREFECT_API_URL=http://127.0.0.1:4200/api" in words

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from aitest_flows.services.definitions import LEASES
+
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
 COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "docker-compose.yml").read_text())
@@ -46,7 +48,7 @@ def help_of(*program: str) -> str:
 def test_what_an_installation_has():
     assert SERVICES.keys() == {"database", "storage", "prefect", "mlflow", "pool", "worker", "receiver"}
     assert SERVICES["worker"]["deploy"]["replicas"] == 2
-    assert COMPOSE["volumes"].keys() == {"database", "storage"}
+    assert COMPOSE["volumes"].keys() == {"database", "prefect", "storage"}
 
 
 @every_service
@@ -101,6 +103,16 @@ def test_both_databases_are_made_and_used():
     urls = " ".join(environment("prefect").values()) + " ".join(environment("mlflow").values())
     assert re.findall(r"@database:5432/(\w+)", urls) == made
     assert any(volume.startswith("./databases.sql:/docker-entrypoint-initdb.d/") for volume in SERVICES["database"]["volumes"])
+
+
+def test_who_holds_the_slots_of_a_limit_outlives_the_server():
+    assert environment("prefect")["PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"] == LEASES
+    [(volume, folder)] = [mount.split(":") for mount in SERVICES["prefect"]["volumes"]]
+    assert [
+        name for name in SERVICES if any(mount.startswith(f"{volume}:") for mount in SERVICES[name].get("volumes", []))
+    ] == ["prefect"]
+    assert f"PREFECT_HOME={folder}/" in DOCKERFILE  # where that storage has its files
+    assert f"-o aitest -g aitest {folder}\n" in DOCKERFILE  # a new volume belongs to whom its folder in the image belongs
 
 
 @every_service

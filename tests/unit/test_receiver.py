@@ -5,13 +5,19 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 import subprocess
 import sys
+from contextlib import closing
+from threading import Thread
 
 import httpx
 import pytest
+import uvicorn
+from projects import until
 
-from aitest_flows.receiver import AGE_S, BODY_BYTES, Deliveries, make_app
+from aitest_flows import receiver as receiver_module
+from aitest_flows.receiver import AGE_S, BODY_BYTES, SERVING, Deliveries, make_app
 from aitest_tasks.settings import QUIET
 
 SECRET = "planted-signing-secret"
@@ -140,6 +146,17 @@ def test_other_events_are_ignored(receiver, message):
     assert receiver.told == []
 
 
+@pytest.mark.parametrize("wrong", ["", "x" * 257, "\ud800", "a\udfffb", None, 3, ["adult"]])
+@pytest.mark.parametrize("key", ["name", "version"])
+def test_what_cannot_be_a_name_is_refused_though_it_is_signed(receiver, key, wrong):
+    assert receiver.post({**VERSION, "data": {**VERSION["data"], key: wrong}}) == 422
+    assert receiver.told == []
+
+
+def test_the_longest_name_is_one(receiver):
+    assert receiver.post({**VERSION, "data": {"name": "ä" * 256, "version": "9" * 256}}) == 202
+
+
 def test_mlflows_test_of_a_webhook_starts_nothing(receiver):
     assert receiver.post({**VERSION, "data": {"name": "example_model", "version": "1"}}) == 200
     assert receiver.told == []
@@ -165,6 +182,59 @@ def test_the_memory_is_bounded_and_makes_room():
     assert not deliveries.is_full(NOW + 2 * AGE_S + 5)
     assert deliveries.add("a", NOW + 2 * AGE_S + 5)
     assert not deliveries.add("b", NOW + 2 * AGE_S + 5)
+
+
+@pytest.fixture
+def served(receiver):
+    """The port of a real server."""
+    server = uvicorn.Server(uvicorn.Config(receiver.app, host="127.0.0.1", port=0, **SERVING))
+    thread = Thread(target=server.run)
+    thread.start()
+    assert until(lambda: server.started)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def begin_body(port):
+    """A client that promises a body and sends a part of it."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=30)
+    client.sendall(b"POST /webhooks/mlflow HTTP/1.1\r\nHost: receiver\r\nContent-Length: 100\r\n\r\n{")
+    return client
+
+
+def everything(client):
+    """All that comes until the server closes the connection."""
+    return b"".join(iter(lambda: client.recv(4096), b""))
+
+
+def test_a_body_that_does_not_come_ends_the_connection(served, monkeypatch):
+    monkeypatch.setattr(receiver_module, "BODY_S", 0.2)
+    with closing(begin_body(served)) as client:
+        assert everything(client).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_goes_away_is_no_defect(served, monkeypatch, capfd):
+    statuses = []
+    refused = receiver_module._refused
+    monkeypatch.setattr(receiver_module, "_refused", lambda status: statuses.append(status) or refused(status))
+    begin_body(served).close()
+    assert until(lambda: statuses) == [400]
+    assert httpx.get(f"http://127.0.0.1:{served}/health", trust_env=False).status_code == 200
+    shown = capfd.readouterr()
+    assert shown.out + shown.err == ""
+
+
+def test_clients_that_wait_are_so_many_and_no_more(served):
+    waiting = [begin_body(served) for _ in range(SERVING["limit_concurrency"] - 1)]  # and one that asks
+    health = f"http://127.0.0.1:{served}/health"
+    try:
+        assert until(lambda: httpx.get(health, trust_env=False).status_code == 503)
+    finally:
+        for client in waiting:
+            client.close()
+    assert until(lambda: httpx.get(health, trust_env=False).status_code == 200)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from projects import until
 
-from aitest_flows.services.definitions import _weed, answers, receiver
+from aitest_flows.services.definitions import _weed, answers, prefect_server, receiver
 from aitest_flows.services.group import STARTED, UP, finish, start
 from aitest_flows.services.ports import choose_ports, is_free
 from aitest_flows.services.processes import Service, end, launch, members, wait_ready
-from aitest_lib.errors import UnavailableError
+from aitest_lib.errors import InputError, UnavailableError
 from aitest_tasks import settings as settings_module
 from aitest_tasks.processes import birth, boot
 from aitest_tasks.services import MLFLOW, PREFECT, RECEIVER, S3, Process, ServiceFolder, services_of, variables
@@ -173,6 +173,22 @@ class TestStarting:
         assert made.environment["AITEST_WEBHOOK_SECRET"] == "secret"
         assert "secret" not in made.command
 
+    def test_prefects_server_keeps_who_holds_slots_in_its_own_home(self, tmp_path):
+        program = """
+from prefect.server.concurrency.lease_storage import get_concurrency_lease_storage
+print(get_concurrency_lease_storage().storage_path)
+"""
+        made = prefect_server(1, tmp_path)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **made.environment},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == str(tmp_path / "concurrency_leases")
+
 
 class TestPorts:
     def test_they_stay_the_same(self, tmp_path):
@@ -187,9 +203,21 @@ class TestPorts:
         assert choose_ports(file, ["web"], ["web"])["web"] == free_port
         assert choose_ports(file, ["web"], ())["web"] != free_port
 
-    def test_a_damaged_file_is_as_none(self, tmp_path):
-        (tmp_path / "ports.json").write_text("{")
-        assert is_free(choose_ports(tmp_path / "ports.json", ["a"], ())["a"])
+    @pytest.mark.parametrize(
+        "content", ["{", "[1]", "null", '{"a": "x"}', '{"a": null}', '{"a": true}', '{"a": 70000}', b"\xff"]
+    )
+    @pytest.mark.parametrize("in_use", [(), ("a",)])
+    def test_a_damaged_file_is_as_none(self, tmp_path, content, in_use):
+        file = tmp_path / "ports.json"
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        chosen = choose_ports(file, ["a"], in_use)
+        assert is_free(chosen["a"])
+        assert choose_ports(file, ["a"], ()) == chosen
+
+    def test_what_is_whole_in_a_damaged_file_stays(self, tmp_path, free_port):
+        file = tmp_path / "ports.json"
+        file.write_text(json.dumps({"a": free_port, "b": "x"}))
+        assert choose_ports(file, ["a", "b"], ())["a"] == free_port
 
 
 class TestFiles:
@@ -200,6 +228,11 @@ class TestFiles:
         assert len({*made.values()}) == len(made) == 4
         assert stat.S_IMODE((folder.folder / "secrets.json").stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.folder.stat().st_mode) == 0o700
+
+    def test_a_file_in_their_place_is_said(self, tmp_path):
+        (tmp_path / "services").write_text("")
+        with pytest.raises(InputError, match=r"services is a file; move it away"), services_of(tmp_path).locked():
+            pass
 
     def test_the_encryption_key_is_one_for_mlflow(self, folder):
         from cryptography.fernet import Fernet

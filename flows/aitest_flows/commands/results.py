@@ -55,14 +55,14 @@ def show(
     from aitest_lib.reports.tables import to_markdown
 
     report, cases = api.show(run_id)
-    names = [item.property for item in report.properties]
+    names = {item.property for item in report.properties}
     if property_name is not None and property_name not in names:
         raise InputError(f"--property: {unknown('property', property_name, names)} (of this run)")
     if property_name is not None:
         report = report.model_copy(
             update={"properties": [item for item in report.properties if item.property == property_name]}
         )
-    shown = {name: found[:failures] for name, found in cases.items() if failures and property_name in (None, name)}
+    shown = {name: cases[name][:failures] for name in report.named if failures and name in cases}
     if format_name == "json":
         whole = report.model_dump(mode="json")
         whole["failures"] = {name: [case.model_dump(mode="json") for case in found] for name, found in shown.items()}

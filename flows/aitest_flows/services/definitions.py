@@ -22,6 +22,9 @@ POOL = "aitest"
 S3_PORTS = ("s3", "s3.grpc", "master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc")
 S3_ACTIONS = ("Admin", "Read", "Write", "List", "Tagging")
 DATABASE_TIMEOUT_S = 60  # several processes share a SQLite file, and each waits for the others instead of failing
+# Who holds the slots of a limit is kept in the server's home: in memory, as by default, a server that ends would forget it,
+# while its database went on counting slots that nobody gives back.
+LEASES = "prefect.server.concurrency.lease_storage.filesystem"
 
 
 def address(port: int) -> str:
@@ -77,6 +80,7 @@ def prefect_server(port: int, home: Path, database: str = "", **more: Any) -> Se
         "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
         "PREFECT_API_DATABASE_CONNECTION_URL": database or f"sqlite+aiosqlite:///{home / DATABASE}",
         "PREFECT_API_DATABASE_TIMEOUT": str(DATABASE_TIMEOUT_S),
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": LEASES,
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         "PREFECT_SERVER_UI_API_URL": url,  # its pages would ask the default port
     }

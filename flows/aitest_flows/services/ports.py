@@ -14,12 +14,9 @@ RANGE = range(20_000, 30_000)
 
 def choose_ports(file: Path, names: Iterable[str], in_use: Collection[str]) -> dict[str, int]:
     """A port for each name: the one it had before where that is free, or `in_use` by the service itself; kept in `file`."""
-    try:
-        known: dict[str, int] = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        known = {}
+    known = _read(file)
     for name in names:
-        if name not in in_use and not (name in known and is_free(known[name])):
+        if not (name in known and (name in in_use or is_free(known[name]))):
             taken = set(known.values())
             known[name] = next(port for port in random.sample(RANGE, len(RANGE)) if port not in taken and is_free(port))
     file.write_text(json.dumps(known), encoding="utf-8")
@@ -35,3 +32,14 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _read(file: Path) -> dict[str, int]:
+    """The ports that a file names; what is damaged in it counts as missing."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: port for name, port in found.items() if type(port) is int and 0 < port < 1 << 16}
