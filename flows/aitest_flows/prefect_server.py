@@ -27,6 +27,9 @@ from pathlib import Path
 from typing import Any
 
 START_TIMEOUT_S = 120.0
+# Who holds the slots of a limit is kept in the server's home: in memory, as by default, a server that ends would forget it,
+# while its database went on counting slots that nobody gives back.
+LEASES = "prefect.server.concurrency.lease_storage.filesystem"
 IDLE_S = 3.0
 DATABASE, UNFINISHED = "prefect.db", "unfinished"
 
@@ -219,7 +222,6 @@ IDLE_SERVICES = (
     "FOREMAN",
     "LATE_RUNS",
     "PAUSE_EXPIRATIONS",
-    "REPOSSESSOR",
     "SCHEDULER",
     "TRIGGERS",
 )
@@ -230,7 +232,7 @@ def supervise(home: Path) -> int:
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
-    environment["PREFECT_SERVER_UI_API_URL"] = url
+    environment |= {"PREFECT_SERVER_UI_API_URL": url, "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": LEASES}
     environment |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in IDLE_SERVICES}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(command, env=environment, preexec_fn=_die_with_parent)

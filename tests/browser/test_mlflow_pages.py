@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +38,7 @@ def run_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert opened.code == 0, opened.text
     url = opened.out.splitlines()[0]
     yield url
-    os.kill(int(opened.out.rsplit("kill ", 1)[1].split()[0]), signal.SIGTERM)
+    project.cli("down")
 
 
 @pytest.fixture(scope="module")

@@ -129,7 +129,7 @@ def test_the_whole_story(project):
     assert (nothing.code, nothing.out.strip()) == (0, "nothing is up")
     embedded = artifacts(f"sqlite:///{project.home / 'mlflow.db'}")
     assert embedded == through_server
-    assert len(embedded) == 4  # of the two cards, the run and its property
+    assert len(embedded) == 3  # of the card, which was registered before and is the same version, the run and its property
     assert all(embedded.values())
     assert "people" in project.here("status").out
 
@@ -174,7 +174,7 @@ def test_the_server_of_a_page_that_is_opened_is_one_of_them(project):
     assert running(project).keys() == {"MLflow UI"}
     assert str(project.home) in project.here("doctor").out
     assert project.here("down").out.strip() == "ended: MLflow UI"
-    assert in_folder(project) == set()
+    assert until(lambda: in_folder(project) == set())  # the doctor has had a Prefect server started, which ends by itself
 
 
 def test_with_everything(project):

@@ -112,6 +112,7 @@ def test_it_is_the_same_run_and_the_endpoint_has_its_limits(spread, alone, serve
     assert all(map(shards_asked, cluster.workers)), "one worker asked everything"
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_takes_fewer_calls_than_there_are_workers(spread, server, tmp_path):
     _, cluster = spread
     project = new_project(tmp_path / "project")
@@ -121,6 +122,7 @@ def test_an_endpoint_that_takes_fewer_calls_than_there_are_workers(spread, serve
     assert server.most_at_once == 1
 
 
+@pytest.mark.slow
 def test_calls_a_second_over_all_workers(spread, server, tmp_path):
     _, cluster = spread
     server.label, before = income, server.label
@@ -132,6 +134,7 @@ def test_calls_a_second_over_all_workers(spread, server, tmp_path):
     assert RATE / 2 < most_in_a_second(server.times) <= RATE
 
 
+@pytest.mark.slow
 def test_the_workers_close_the_model(spread, server, tmp_path):
     _, cluster = spread
     project = new_project(tmp_path / "project")
@@ -153,6 +156,7 @@ def test_a_model_that_refuses_ends_the_run(spread, server):
     assert is_calm(found.text), found.text
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed(lonely, alone, server):
     project, cluster = lonely
     process = started(project, cluster)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from aitest_flows.prefect_server import DATABASE, came_up, discard_unfinished
+from aitest_flows.prefect_server import DATABASE, LEASES, came_up, discard_unfinished
 from aitest_flows.services.processes import Service
 from aitest_lib.errors import UnavailableError
 from aitest_tasks.services import BUCKET, MLFLOW, PREFECT, RECEIVER, REGION, S3, S3_KEY, write_private
@@ -22,9 +22,6 @@ POOL = "aitest"
 S3_PORTS = ("s3", "s3.grpc", "master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc")
 S3_ACTIONS = ("Admin", "Read", "Write", "List", "Tagging")
 DATABASE_TIMEOUT_S = 60  # several processes share a SQLite file, and each waits for the others instead of failing
-# Who holds the slots of a limit is kept in the server's home: in memory, as by default, a server that ends would forget it,
-# while its database went on counting slots that nobody gives back.
-LEASES = "prefect.server.concurrency.lease_storage.filesystem"
 
 
 def address(port: int) -> str:
