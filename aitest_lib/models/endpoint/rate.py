@@ -8,6 +8,9 @@ from threading import Lock
 from aitest_lib.models.base import StopSwitch
 
 
+SLACK = 1.01  # evenly spaced calls that arrive a little early would put one too many into a second
+
+
 class RateLimiter:
     """At most `per_second` calls a second, evenly spaced, over all threads. None: no limit.
 
@@ -16,7 +19,7 @@ class RateLimiter:
     """
 
     def __init__(self, per_second: float | None, stop: StopSwitch) -> None:
-        self._gap = 1 / per_second if per_second else 0.0
+        self._gap = SLACK / per_second if per_second else 0.0
         self._stop = stop
         self._turns, self._next = Lock(), 0.0
         self._sends, self._earliest = Lock(), 0.0
