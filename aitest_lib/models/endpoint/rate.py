@@ -7,7 +7,6 @@ from threading import Lock
 
 from aitest_lib.models.base import StopSwitch
 
-
 SLACK = 1.01  # evenly spaced calls that arrive a little early would put one too many into a second
 
 
