@@ -1,0 +1,1 @@
+"""Transforms of images: one family a module."""
