@@ -11,7 +11,16 @@ from aitest_lib.component import Component
 from aitest_lib.errors import InputError, unknown
 
 GROUP = "aitest.components"
-BUILT_IN = ("aitest_lib.transforms.tabular",)
+BUILT_IN = (
+    "aitest_lib.transforms.tabular",
+    "aitest_lib.transforms.image.geometry",
+    "aitest_lib.transforms.image.colour",
+    "aitest_lib.transforms.image.noise",
+    "aitest_lib.transforms.image.blur",
+    "aitest_lib.transforms.image.weather",
+    "aitest_lib.transforms.image.digital",
+    "aitest_lib.transforms.image.compose",
+)
 
 C = TypeVar("C", bound=type[Component])
 _components: dict[str, type[Component]] = {}

@@ -16,7 +16,11 @@ class Image(StrictModel):
     """How pixels become numbers: 0..255 is mapped to `range`, then `(value - mean) / std` is taken for each channel.
 
     `size`: height and width in pixels, and `channels`: both must fit the images where they are given. With `channels`, grey
-    images get a channel axis. PNG bytes (`raw`, `images_b64`) are the images as they are.
+    images have an axis of channels in the `images` of a request. PNG bytes (`raw`, `images_b64`) are the images as they are.
+
+    A `python` model gets uint8 N×H×W×C (N×C×H×W with `layout: CHW`), and float32 where the card itself gives `range: [0, 1]`,
+    `mean` or `std`. An `onnx` model gets what its input takes: bytes as they are, or floats as said here; without `layout` in
+    the card, channels stand where the shape of the input shows them, else first.
     """
 
     size: tuple[Pixels, Pixels] | None = None

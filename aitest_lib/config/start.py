@@ -69,23 +69,16 @@ def starting_card(
     """
     shape = request_shape(curl.body, set(columns)) if curl and curl.body is not None else usual_shape()
     sent, remark = _sent_columns(shape, columns)
-    url = curl.url if curl else "http://127.0.0.1:8080/predict"
     lines = [
         "# A card to start from: check every line marked as a guess.",
-        f"name: {_inline(slug(name))}",
+        f"name: {inline(slug(name))}",
         'revision: "1"  # change it whenever what is deployed changes: answers are reused while it stays the same',
         f"type: {model_type}  # a guess from the label column",
     ]
     if classes and model_type == "tabular-classifier":
-        lines.append(f"classes: {_flow(classes)}  # seen in the label column, sorted; scores follow this order")
-    lines += ["inputs:", f"  columns: {_flow(sent)}  # {remark}"]
-    lines += ["endpoint:", *(f"  # {_comment(note)}" for note in (curl.notes if curl else ()))]
-    lines.append(f"  url: {_inline(url)}{'' if curl else '  # a guess: the address of your model'}")
-    lines.append(f"  method: {curl.method if curl else 'POST'}")
-    if curl and curl.auth:
-        lines.append("  auth: {" + ", ".join(f"{key}: {_inline(value)}" for key, value in curl.auth.items()) + "}")
-    if curl and curl.headers:
-        lines += ["  headers:", *(f"    {_inline(key)}: {_inline(value)}" for key, value in curl.headers.items())]
+        lines.append(f"classes: {flow_list(classes)}  # seen in the label column, sorted; scores follow this order")
+    lines += ["inputs:", f"  columns: {flow_list(sent)}  # {remark}"]
+    lines += endpoint_head(curl)
     lines += ["  body: json", f"  request: {_quoted(shape.request)}", "  response:", "    kind: json"]
     lines.append(f"    labels: {_quoted(shape.labels)}  # a guess (JMESPath): one answer for each row, in their order")
     if shape.scores and model_type == "tabular-classifier":
@@ -115,15 +108,15 @@ def card_like(
         text = re.sub(rf"(?m)^{key}: .*\n", "", text)
     if dropped:
         text = _labels_only(text)
-    text = _put(text, "name", _inline(slug(name)))
+    text = put(text, "name", inline(slug(name)))
     if model_type is not None:
-        text = _put(text, "type", f"{model_type}  # a guess from the label column")
+        text = put(text, "type", f"{model_type}  # a guess from the label column")
     if classes is not None and model_type == "tabular-classifier":
-        shown = f"{_flow(classes)}  # a guess: those of the label column, sorted; scores must come in this order"
+        shown = f"{flow_list(classes)}  # a guess: those of the label column, sorted; scores must come in this order"
         text = text if "\nclasses:" in text else text.replace("\ntype:", "\nclasses: []\ntype:", 1)
-        text = _put(text, "classes", shown)
+        text = put(text, "classes", shown)
     if columns is not None:
-        text = _put(text, "inputs", f"{{columns: {_flow(columns)}}}  # a guess: all columns of the data, in its order")
+        text = put(text, "inputs", f"{{columns: {flow_list(columns)}}}  # a guess: all columns of the data, in its order")
     return text
 
 
@@ -140,31 +133,44 @@ def starting_suite(
     """A suite to start from: the inferred schema, the guessed protected columns as a comment, the default gates."""
     lines = [
         "# A suite to start from: check every line marked as a guess.",
-        f"suite: {_inline(slug(name))}",
+        f"suite: {inline(slug(name))}",
         "random_seed: 1",
-        f"model: {{card: {_inline(card_file)}}}",
-        f"# model: {{name: {_inline(slug(name))}, version: latest}}  # once registered; `deploy --on-new-version` needs it",
+        f"model: {{card: {inline(card_file)}}}",
+        f"# model: {{name: {inline(slug(name))}, version: latest}}  # once registered; `deploy --on-new-version` needs it",
         "data:",
-        f"  test: {_inline(data_file)}",
+        f"  test: {inline(data_file)}",
         "  # train: train.parquet    # distributions are taken from it, if there is one",
     ]
     if label is not None:
-        lines.append(f"  label: {_inline(label)}")
+        lines.append(f"  label: {inline(label)}")
     if classes:
-        lines.append(f"  # favorable: {_inline(classes[-1])}  # a guess: the answer that people want")
+        lines.append(f"  # favorable: {inline(classes[-1])}  # a guess: the answer that people want")
     if protected:
         lines += ["  # protected:  # a guess from the column names: uncomment what is protected in your case"]
-        lines += [f"  #   {_inline(column)}: {{}}" for column in protected]
+        lines += [f"  #   {inline(column)}: {{}}" for column in protected]
     schema = [_schema_line(column) for column in profile.columns]
     empty = all(line.lstrip().startswith("#") for line in schema)
     lines += [f"  schema:{' {}' if empty else ''}  # inferred from the data; change what is wrong", *schema]
     lines.append("properties:")
     for spec in properties:
-        lines += _property_lines(spec)
+        lines += property_lines(spec)
     return "\n".join(lines) + "\n"
 
 
-def _put(text: str, key: str, value: str) -> str:
+def endpoint_head(curl: CurlRequest | None) -> list[str]:
+    """Address, method, auth and headers of an endpoint, as the curl command has them."""
+    lines = ["endpoint:", *(f"  # {_comment(note)}" for note in (curl.notes if curl else ()))]
+    if curl is None:
+        return [*lines, "  url: http://127.0.0.1:8080/predict  # a guess: the address of your model", "  method: POST"]
+    lines += [f"  url: {inline(curl.url)}", f"  method: {curl.method}"]
+    if curl.auth:
+        lines.append("  auth: {" + ", ".join(f"{key}: {inline(value)}" for key, value in curl.auth.items()) + "}")
+    if curl.headers:
+        lines += ["  headers:", *(f"    {inline(key)}: {inline(value)}" for key, value in curl.headers.items())]
+    return lines
+
+
+def put(text: str, key: str, value: str) -> str:
     """The card with another value at a key of its top level, which stands on one line; without that key, as it is."""
     return re.sub(rf"(?m)^{key}: .*$", lambda _: f"{key}: {value}", text, count=1)
 
@@ -176,7 +182,8 @@ def _labels_only(text: str) -> str:
     return re.sub(r"(?m)^    scores: (.*)$", r"    labels: \1  # a guess: one answer for each row", text)
 
 
-def _property_lines(spec: PropertySpec) -> list[str]:
+def property_lines(spec: PropertySpec) -> list[str]:
+    """A property with its usual transforms and gates."""
     lines = [f"  - property: {spec.name}  # {spec.summary}"]
     if spec.default_transforms:
         lines.append("    transforms:")
@@ -188,11 +195,11 @@ def _property_lines(spec: PropertySpec) -> list[str]:
 
 
 def _schema_line(column: Column) -> str:
-    name = _inline(column.name)
+    name = inline(column.name)
     if column.numeric and column.min is not None and column.max is not None:
         gaps = ", may be missing" if column.missing else ""
         return f"    {name}: {{min: {_number(column.min)}, max: {_number(column.max)}}}  # {column.kind}{gaps}"
-    shown = ", ".join(_inline(value) for value in column.values[:MOST_SHOWN])
+    shown = ", ".join(inline(value) for value in column.values[:MOST_SHOWN])
     more = f", … ({len(column.values)} in all)" if len(column.values) > MOST_SHOWN else ""
     return f"    # {name}: {column.kind}{f' of {shown}{more}' if shown else ''}{', may be missing' if column.missing else ''}"
 
@@ -203,7 +210,7 @@ def _sent_columns(shape: Shape, columns: Sequence[str]) -> tuple[list[str], str]
     unknown = [name for name in shape.columns if name not in columns]
     if not unknown:
         return list(shape.columns), "as in the curl command"
-    strange = ", ".join(_inline(name) for name in unknown[:MOST_SHOWN])
+    strange = ", ".join(inline(name) for name in unknown[:MOST_SHOWN])
     return list(columns), f"a guess: all columns of the data; the curl command names others, which it lacks: {strange}"
 
 
@@ -221,7 +228,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def _inline(value: Any) -> str:
+def inline(value: Any) -> str:
     """A scalar as YAML on one line, safe inside `{…}` and `[…]`."""
     if isinstance(value, str) and not value.isprintable():
         return _quoted(value)
@@ -235,12 +242,13 @@ def _quoted(value: str) -> str:
     ).strip()
 
 
-def _flow(values: Iterable[Any]) -> str:
-    return "[" + ", ".join(_inline(value) for value in values) + "]"
+def flow_list(values: Iterable[Any]) -> str:
+    """Scalars as a YAML list on one line."""
+    return "[" + ", ".join(inline(value) for value in values) + "]"
 
 
 def _mapping(values: dict[str, Any]) -> str:
-    return "{" + ", ".join(f"{key}: {_inline(value)}" for key, value in values.items()) + "}"
+    return "{" + ", ".join(f"{key}: {inline(value)}" for key, value in values.items()) + "}"
 
 
 def _comment(text: str) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from aitest_lib.canonical import digest
-from aitest_lib.component import Component
 from aitest_lib.config.gates import Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
+from aitest_lib.config.transforms import parts_of
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.schema import ColumnOverride
 from aitest_lib.errors import InputError, unknown
-from aitest_lib.parameters import parameter_model
 from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import SPECS, spec, specs_for
-from aitest_lib.registry import components
+from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.base import Transform
 
 Decide = Literal["interval", "point"]
@@ -160,6 +159,12 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
     return LoadedSuite(suite, document, base_dir)
 
 
+def with_label(loaded: LoadedSuite, label: str | None) -> LoadedSuite:
+    """The suite with the column of the labels settled."""
+    data = loaded.suite.data.model_copy(update={"label": label})
+    return replace(loaded, suite=loaded.suite.model_copy(update={"data": data}))
+
+
 def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
     """Raises `InputError` where a property or a gate does not fit the model's type or the data."""
     for index, item in enumerate(loaded.suite.properties):
@@ -179,49 +184,9 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
 
 def transforms_of(config: PropertyConfig, document: Document, at: Location) -> list[Transform]:
     """The components of a property, sweeps spread out (a list in the strength parameter is one component each)."""
-    wanted = spec(config.property)
-    given = config.transforms if config.transforms is not None else [dict(item) for item in wanted.default_transforms]
-    known: dict[str, type[Component]] = {
-        name: cls for name, cls in components().items() if issubclass(cls, Transform) and cls.modality == wanted.modality
-    }
-    result: list[Transform] = []
-    for place, entry in enumerate(given):
-        where: Location = (*at, "transforms", place)
-        name = entry.get("name")
-        if not isinstance(name, str):
-            raise document.error(where, "this transform has no name; write e.g. {name: numeric_noise, epsilon: 0.1}")
-        if name not in known:
-            raise document.error((*where, "name"), unknown("transform", name, known))
-        result += _sweep(known[name], {key: value for key, value in entry.items() if key != "name"}, document, where)
-    slices = [str(item.slice) for item in result]
-    for place, one in enumerate(slices):
-        if one in slices[:place]:
-            raise document.error((*at, "transforms"), f"{one} is there twice; remove one")
-    return result
+    return parts_of(config.property, config.transforms, document, at)[0]
 
 
-def _sweep(cls: type[Component], given: dict[str, Any], document: Document, where: Location) -> list[Transform]:
-    strength = getattr(cls, "strength", None)
-    values = given.get(strength) if strength else None
-    variants = [{**given, strength: value} for value in values] if isinstance(values, list) else [given]
-    if not variants:
-        raise document.error((*where, str(strength)), "got an empty list, expected at least one value")
-    result = []
-    for variant in variants:
-        try:
-            parameters = validate(Document(variant), parameter_model(cls))
-        except InputError as error:
-            lines = [line.partition(": ") for line in str(error).splitlines()]
-            raise InputError(
-                "\n".join(document.message((*where, *_steps(path)), f"{text} ({cls.name})") for path, _, text in lines)
-            ) from error
-        made = cls(**parameters.model_dump())
-        if isinstance(made, Transform):
-            result.append(made)
-    return result
-
-
-def _steps(path: str) -> Location:
-    """`columns[0]` as ("columns", 0)."""
-    name, *places = path.replace("]", "").split("[")
-    return (name, *(int(place) if place.isdigit() else place for place in places))
+def searches_of(config: PropertyConfig, document: Document, at: Location) -> list[StrengthSearch]:
+    """The transforms of a property whose breaking point is looked for (`strength: breaking_point`)."""
+    return parts_of(config.property, config.transforms, document, at)[1]

@@ -41,7 +41,16 @@ class StratifiedSampler(Component):
         A seed's id is the digest of its public columns (label included); equal seeds get a running number. Private
         columns only order equal seeds, so that an id says nothing about them.
         """
-        digests, ties, labels = _scan(source, public, private, strata)
+        return self.choose_digests(*_scan(source, public, private, strata), random_seed)
+
+    def choose_digests(
+        self,
+        digests: NDArray[np.void],
+        ties: NDArray[np.void] | None,
+        labels: NDArray[np.int64] | None,
+        random_seed: int,
+    ) -> Chosen:
+        """The same from the digest of every seed (n,), what orders equal ones, and the codes of their labels."""
         seed_ids = _numbered(digests, ties)
         ranks = np.frombuffer(b"".join(bytes.fromhex(rank_key(random_seed, seed_id)) for seed_id in seed_ids), dtype="V16")
         order = np.argsort(ranks, kind="stable")

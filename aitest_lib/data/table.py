@@ -169,7 +169,11 @@ def memory_source(frame: pd.DataFrame) -> TableSource:
                 f"data: column {name!r} mixes types or holds something else than numbers of up to 64 bits, text, booleans "
                 "and dates; make it one of these"
             ) from error
-    table = plain_table(pa.Table.from_pandas(named, preserve_index=False), "the DataFrame")
+    return memory_table(plain_table(pa.Table.from_pandas(named, preserve_index=False), "the DataFrame"))
+
+
+def memory_table(table: pa.Table) -> TableSource:
+    """An Arrow table of plain types as a source. It stays in this process and is known by the digest of its content."""
     hasher = blake2b(digest_size=DIGEST_BYTES)
     # With the types: a text "2020-01-01" and a date share their row digests, but not their schema.
     hasher.update(canonical_json([[field.name, str(field.type)] for field in table.schema]).encode())

@@ -30,10 +30,11 @@ def to_predictions(labels: Any, scores: Any, n: int, info: ModelInfo, threshold:
 
     One unusable answer makes an error of its row; a wrong number of answers raises `ModelAnswerError`.
     """
+    sent = f"sent {counted(n, input_word(info.type))}"
     reasons: list[str | None] = [None] * n
     matrix: NDArray[np.float64] | None = None
     if scores is not None and info.classes is not None:
-        found = _unflattened(_answers(scores, n, "score", len(info.classes)), n, len(info.classes))
+        found = _unflattened(_answers(scores, n, sent, "score", len(info.classes)), n, sent, len(info.classes))
         if labels is None and threshold is None:
             too_little = "got one number as score, expected `decision: {threshold: ...}` in the card"
             reasons = [too_little if _is_number(one) else None for one in found]
@@ -45,7 +46,7 @@ def to_predictions(labels: Any, scores: Any, n: int, info: ModelInfo, threshold:
     elif labels is None and matrix is not None and info.classes is not None:
         values = [None if reason else info.classes[int(np.argmax(row))] for row, reason in zip(matrix, reasons, strict=True)]
     else:
-        values = _labels(_answers(labels, n, "prediction"), info, reasons)
+        values = _labels(_answers(labels, n, sent, "prediction"), info, reasons)
     errors = np.array(reasons, dtype=object)
     failed = errors != np.array(None, dtype=object)
     out = np.empty(n, dtype=object)
@@ -82,6 +83,16 @@ def with_reasons(predictions: Predictions, change: Callable[[str], str]) -> Pred
     return Predictions(predictions.labels, predictions.scores, errors)
 
 
+def counted(n: int, what: str) -> str:
+    """`1 row`, `2 images`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def input_word(model_type: str) -> str:
+    """What messages call one input of a model of this type."""
+    return "image" if model_type.startswith("image-") else "row"
+
+
 def is_encodable(text: str) -> bool:
     """Whether a text is valid Unicode: JSON may hold half of a surrogate pair."""
     try:
@@ -91,7 +102,7 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _answers(value: Any, n: int, what: str, width: int = 1) -> list[Any]:
+def _answers(value: Any, n: int, sent: str, what: str, width: int = 1) -> list[Any]:
     """The n answers as a list, or n·width of them; numpy and pandas give Python values."""
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -100,20 +111,19 @@ def _answers(value: Any, n: int, what: str, width: int = 1) -> list[Any]:
     )
     if n == 1 and (value is None or isinstance(value, (str, int, float, bool, Mapping)) or one_row_of_scores):
         return [value]
-    sent = f"sent {n} row{'' if n == 1 else 's'}"
     if not isinstance(value, (list, tuple)):
         raise ModelAnswerError(f"{sent}, got {_kind(value)} as {what}s, expected a list of {n}")
     if len(value) not in (n, n * width):
-        raise ModelAnswerError(f"{sent}, got {len(value)} {what}{'' if len(value) == 1 else 's'}, expected {n}")
+        raise ModelAnswerError(f"{sent}, got {counted(len(value), what)}, expected {n}")
     return list(value)
 
 
-def _unflattened(values: list[Any], n: int, width: int) -> list[Any]:
+def _unflattened(values: list[Any], n: int, sent: str, width: int) -> list[Any]:
     """n lists of `width` numbers where there is one list of all of them, row by row."""
     if len(values) == n:
         return values
     if not all(map(_is_number, values)):
-        raise ModelAnswerError(f"sent {n} row{'' if n == 1 else 's'}, got {len(values)} scores, expected {n}")
+        raise ModelAnswerError(f"{sent}, got {len(values)} scores, expected {n}")
     return [values[start : start + width] for start in range(0, n * width, width)]
 
 

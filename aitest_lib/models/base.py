@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from aitest_lib.config.card import Card
 from aitest_lib.config.secrets import Masker, mask
 from aitest_lib.errors import InputError, Interrupted, ModelUnavailable
 from aitest_lib.models.answers import with_reasons
+from aitest_lib.models.batches import Batch
 from aitest_lib.models.withholding import WITHHELD, is_withheld, withholding
 from aitest_lib.types import ModelInfo, Predictions
 
@@ -28,8 +28,8 @@ READ = 20_000  # characters of an answer that are looked at for that
 class Model(Protocol):
     """A black box: nothing but `predict`.
 
-    `predict` is thread-safe and gives n answers for n rows, in their order; inputs that the model cannot answer come back
-    as errors of their rows. It raises `ModelUnavailable` when the model cannot be used at all and `Interrupted` after `stop`.
+    `predict` is thread-safe and gives n answers for n inputs, in their order; what the model cannot answer comes back as the
+    error of its input. It raises `ModelUnavailable` when the model cannot be used at all and `Interrupted` after `stop`.
     """
 
     info: ModelInfo
@@ -38,8 +38,11 @@ class Model(Protocol):
     def start(self) -> None:
         """Starts what must run before the first answer; `predict` does so by itself where it was not asked to."""
 
-    def predict(self, inputs: pd.DataFrame) -> Predictions:
-        """The answers to a frame of n rows."""
+    def predict(self, inputs: Batch) -> Predictions:
+        """The answers to n inputs: the rows of a DataFrame, uint8 images N×H×W×C (C = 1: grey), a list of texts, ...
+
+        Inputs of another kind than the model's type takes, or than its card names, are an `InputError`.
+        """
 
     def stop(self) -> None:
         """Ends waiting calls and pauses soon, from another thread or a signal handler. Final."""
@@ -118,14 +121,13 @@ class StopSwitch:
             gate.release()
 
 
-def select_columns(inputs: pd.DataFrame, card: Card) -> pd.DataFrame:
-    """The columns that the card names, in its order; all of them where it names none. A missing one is an `InputError`."""
-    columns = card.inputs.columns
+def select_columns(inputs: pd.DataFrame, name: str, columns: Sequence[str] | None) -> pd.DataFrame:
+    """The columns that the card `name` lists, in its order; all where it lists none. A missing one is an `InputError`."""
     if columns is None:
         return inputs
-    missing = [name for name in columns if name not in inputs.columns]
+    missing = [column for column in columns if column not in inputs.columns]
     if missing:
-        raise InputError(f"the data has no column {', '.join(missing)}, which `inputs` of the card {card.name} names")
+        raise InputError(f"the data has no column {', '.join(missing)}, which `inputs` of the card {name} names")
     return inputs[list(columns)]
 
 
@@ -170,11 +172,6 @@ def hiding(hide: Callable[[str], str], private: Sequence[str] = ()) -> Iterator[
 def hidden(predictions: Predictions, hide: Callable[[str], str]) -> Predictions:
     """The same answers with masked reasons."""
     return with_reasons(predictions, hide) if predictions.errors.any() else predictions
-
-
-def rows_text(n: int) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{n} row{'' if n == 1 else 's'}"
 
 
 def _forms(value: Any) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,11 +14,12 @@ from aitest_lib.errors import AitestError, Interrupted, ModelAnswerError, ModelU
 from aitest_lib.models.answers import all_failed, joined
 from aitest_lib.types import Predictions
 
-# Tables, lists (of texts, of conversations as lists of turns, of clips), and images N×H×W or N×H×W×C.
+# Tables, lists (of texts, of conversations as lists of turns, of clips), and uint8 images N×H×W×C (1, 3 or 4 channels).
 Batch = pd.DataFrame | Sequence[Any] | NDArray[Any]
 B = TypeVar("B", bound=Batch)
 OnSplit = Callable[[str], None]
 NOT_ASKED = "not asked"
+CALL_FLOATS = 4 << 20  # of pixels in one call to a model that runs here: its layers take many times as much memory
 
 
 class CallLostError(ModelAnswerError):
@@ -36,6 +38,32 @@ def taken(batch: B, at: slice | NDArray[np.intp]) -> B:
 def not_asked(n: int) -> Predictions:
     """n inputs that were not sent any more."""
     return all_failed(n, NOT_ASKED)
+
+
+def parts_of(batch: B) -> list[B]:
+    """What goes to a model on this machine in one call: images up to 4 million pixel values, everything else whole."""
+    return cut(batch, images_within(batch, CALL_FLOATS)) if isinstance(batch, np.ndarray) else [batch]
+
+
+def images_within(images: NDArray[Any], numbers: int) -> int:
+    """How many images of this shape have so many pixel values together, at least one."""
+    return max(1, numbers // max(images[:1].size, 1))
+
+
+def cut(batch: B, size: int) -> list[B]:
+    """The batch in pieces of `size` inputs, the last one perhaps smaller."""
+    return [taken(batch, slice(start, start + size)) for start in range(0, len(batch), size)]
+
+
+def in_turn(batches: Iterable[B], ask: Callable[[B], Predictions], n: int) -> Predictions:
+    """The answers to batches of n inputs in all, asked one after the other.
+
+    A `ModelUnavailable` or `Interrupted` that passes through carries what was answered before, for all n.
+    """
+    answers: list[Predictions] = []
+    for batch in batches:
+        answers.append(_kept(partial(ask, batch), answers, n))
+    return joined(answers)
 
 
 def isolate(inputs: B, ask: Callable[[B], Predictions], *, again: bool, on_split: OnSplit) -> Predictions:

@@ -9,18 +9,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from aitest_lib.config.inputs import Inputs
 from aitest_lib.errors import InputError, ModelAnswerError
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask
-from aitest_lib.models.batches import isolate
+from aitest_lib.models.batches import Batch, in_turn, isolate, parts_of
+from aitest_lib.models.input_checks import checked_inputs
+from aitest_lib.models.pixels import images_for_python
 from aitest_lib.models.processes.python_child import answer, one_line
 from aitest_lib.models.python_answers import match_classes, read_answers
 from aitest_lib.types import ModelInfo, Predictions
 
 
 class LocalModel:
-    """A callable, or an object with `predict` (and `predict_proba` and `classes_`), that takes a DataFrame."""
+    """A callable, or an object with `predict` (and `predict_proba` and `classes_`), that takes a DataFrame or images.
 
-    def __init__(self, obj: Any, info: ModelInfo, *, private: Sequence[str] = ()) -> None:
+    `inputs`: what it takes, as in a card.
+    """
+
+    def __init__(self, obj: Any, info: ModelInfo, *, private: Sequence[str] = (), inputs: Inputs | None = None) -> None:
         if isinstance(obj, type) or not (callable(obj) or hasattr(obj, "predict")):
             raise InputError(f"got {type(obj).__name__} as model, expected a callable or an object with `predict`")
         self._want_scores = info.type.endswith("-classifier")
@@ -29,17 +35,23 @@ class LocalModel:
         self.usage = Usage()
         self._obj = obj
         self._private = tuple(private)
+        self._inputs = inputs or Inputs()
         self._stop = StopSwitch()
         self._turn = Lock()  # an unknown object may not be thread-safe
 
     def start(self) -> None:
         """Nothing to start."""
 
-    def predict(self, inputs: pd.DataFrame) -> Predictions:
-        """The answers to n rows; the object gets a copy of them."""
+    def predict(self, inputs: Batch) -> Predictions:
+        """The answers to n rows of a DataFrame, or to uint8 images N×H×W×C; the object gets a copy of them."""
+        inputs = checked_inputs(inputs, self.info.name, self.info.type, self._inputs)
         hide = private_mask(inputs, self._private)
+
+        def answers(part: Batch) -> Predictions:
+            return isolate(part, self._ask, again=False, on_split=self.usage.split_noter(hide))
+
         with hiding(hide, self._private), self._stop.holding(self._turn):
-            return hidden(isolate(inputs, self._ask, again=False, on_split=self.usage.split_noter(hide)), hide)
+            return hidden(in_turn(parts_of(inputs), answers, len(inputs)), hide)
 
     def stop(self) -> None:
         """No further call is made; one that is running goes on."""
@@ -48,11 +60,16 @@ class LocalModel:
     def close(self) -> None:
         """Nothing to release."""
 
-    def _ask(self, inputs: pd.DataFrame) -> Predictions:
+    def _ask(self, inputs: Any) -> Predictions:
         self._stop.check()
         self.usage.add(rows=len(inputs))
         try:
-            labels, scores = answer(self._obj, inputs.reset_index(drop=True), self._want_scores)
+            labels, scores = answer(self._obj, self._copied(inputs), self._want_scores)
         except Exception as error:  # the user's code may raise anything
             raise ModelAnswerError(excerpt(one_line(error))) from error
         return read_answers(labels, scores, len(inputs), self.info, self._columns, None)
+
+    def _copied(self, inputs: Any) -> Any:
+        if isinstance(inputs, pd.DataFrame):
+            return inputs.reset_index(drop=True)
+        return images_for_python(inputs, self._inputs.image) if isinstance(inputs, np.ndarray) else list(inputs)

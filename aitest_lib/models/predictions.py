@@ -13,6 +13,7 @@ from aitest_lib.config.card import LoadedCard
 from aitest_lib.errors import InputError
 from aitest_lib.models.answers import to_predictions
 from aitest_lib.models.base import Usage, select_columns
+from aitest_lib.models.batches import Batch
 from aitest_lib.types import ModelInfo, Predictions
 
 LABEL, SCORE = "prediction", "score"
@@ -42,9 +43,11 @@ class PredictionsModel:
     def start(self) -> None:
         """Nothing to start."""
 
-    def predict(self, inputs: pd.DataFrame) -> Predictions:
+    def predict(self, inputs: Batch) -> Predictions:
         """The stored answers to n rows; a row that is not in the file is an error of that row."""
-        inputs = select_columns(inputs, self._card)
+        if not isinstance(inputs, pd.DataFrame):
+            raise InputError(f"{self._card.name}: computed answers are those to rows of a table; ask the model itself")
+        inputs = select_columns(inputs, self._card.name, self._card.inputs.columns)
         at = self._positions(inputs)
         errors = np.where(at == _CONFLICTING, CONFLICT, UNKNOWN).astype(object)
         labels = np.full(len(at), None, dtype=object)

@@ -14,10 +14,14 @@ import pandas as pd
 from aitest_lib.config.sandbox import to_json
 from aitest_lib.config.secrets import MASK
 from aitest_lib.errors import InputError
+from aitest_lib.models.answers import counted, input_word
 from aitest_lib.models.base import Model, private_mask
+from aitest_lib.models.batches import taken
 from aitest_lib.models.endpoint.payloads import plain_rows
+from aitest_lib.models.pixels import Pixels
 from aitest_lib.types import Predictions, Scalar
 
+Sample = pd.DataFrame | Pixels
 SHOWN_ROW = 400  # characters
 SAME_SCORE = 1e-6  # the last bits of a network's output depend on the batch
 KINDS: dict[type, str] = {bool: "true or false", int: "whole number", float: "number", str: "text"}
@@ -44,17 +48,18 @@ class ProbeResult:
     answers: Predictions
 
 
-def probe(model: Model, sample: pd.DataFrame, repeat_rows: int = 20, private: Sequence[str] = ()) -> ProbeResult:
-    """Asks 1 row, then `repeat_rows` rows, then the same rows again.
+def probe(model: Model, sample: Sample, repeat_rows: int = 20, private: Sequence[str] = ()) -> ProbeResult:
+    """Asks 1 row, then `repeat_rows` rows, then the same rows again; rows of a table, or uint8 images N×H×W×C.
 
     `private`: columns whose values are masked in what is said. `ModelUnavailable` passes through: such a model cannot
     be probed. An empty sample is an `InputError`.
     """
+    word = input_word(model.info.type)
     if not len(sample):
-        raise InputError("got a sample without rows, expected at least one row to probe the model with")
-    rows = sample.iloc[:repeat_rows]
+        raise InputError(f"got a sample without {word}s, expected at least one {word} to probe the model with")
+    rows = taken(sample, slice(repeat_rows))
     model.start()  # not part of what a row takes
-    alone, seconds_per_call, problems = _asked(model, rows.iloc[:1], private)
+    alone, seconds_per_call, problems = _asked(model, taken(rows, slice(1)), private)
     first, _, in_batch = _asked(model, rows, private)
     second, seconds, _ = _asked(model, rows, private)
     answered = ~(first.errors.astype(bool) | second.errors.astype(bool))
@@ -63,8 +68,8 @@ def probe(model: Model, sample: pd.DataFrame, repeat_rows: int = 20, private: Se
     problems += [problem for problem in in_batch if problem not in problems]
     if answered[0] and not alone.errors[0] and not flips[0] and _flips(alone, first)[0]:
         problems.append(
-            f"the first row got {alone.labels[0]!r} when sent alone and {first.labels[0]!r} when sent with {len(rows) - 1} "
-            "others; check that the answers keep the order of the rows"
+            f"the first {word} got {alone.labels[0]!r} when sent alone and {first.labels[0]!r} when sent with {len(rows) - 1} "
+            f"others; check that the answers keep the order of the {word}s"
         )
     labels = [label for label in first.labels if label is not None]
     is_regressor = model.info.type.endswith("-regressor")
@@ -82,7 +87,7 @@ def probe(model: Model, sample: pd.DataFrame, repeat_rows: int = 20, private: Se
     )
 
 
-def _asked(model: Model, rows: pd.DataFrame, private: Sequence[str]) -> tuple[Predictions, float, list[str]]:
+def _asked(model: Model, rows: Sample, private: Sequence[str]) -> tuple[Predictions, float, list[str]]:
     """The answers, the seconds they took, and what was wrong with them."""
     splits = model.usage.splits
     start = time.perf_counter()
@@ -97,8 +102,9 @@ def _asked(model: Model, rows: pd.DataFrame, private: Sequence[str]) -> tuple[Pr
         )
     if len(failed):
         n = int(failed[0])
-        count = "" if len(rows) == 1 else f"{len(failed)} of {len(rows)} rows got no usable answer; the first: "
-        problems.append(f"{count}{hide(str(answers.errors[n]))}; the row sent was {_shown(rows.iloc[[n]], private)}")
+        word = input_word(model.info.type)
+        count = "" if len(rows) == 1 else f"{len(failed)} of {len(rows)} {word}s got no usable answer; the first: "
+        problems.append(f"{count}{hide(str(answers.errors[n]))}; {_shown(taken(rows, slice(n, n + 1)), private)}")
     return answers, seconds, problems
 
 
@@ -120,8 +126,15 @@ def _same_scores(one: Predictions, other: Predictions, rows: np.ndarray[tuple[in
     return bool(np.allclose(one.scores[rows], other.scores[rows], rtol=0, atol=SAME_SCORE))
 
 
-def _shown(row: pd.DataFrame, private: Sequence[str]) -> str:
-    """One row as JSON, private columns masked."""
+def _shown(one: Sample, private: Sequence[str]) -> str:
+    """What was sent: one row as JSON, private columns masked; the size of an image."""
+    if isinstance(one, pd.DataFrame):
+        return f"the row sent was {_cells(one, private)}"
+    height, width, channels = one.shape[1:]
+    return f"sent was an image of {height}×{width} pixels, {counted(channels, 'channel')}"
+
+
+def _cells(row: pd.DataFrame, private: Sequence[str]) -> str:
     cells = dict(zip(map(str, row.columns), plain_rows(row)[0], strict=True))
     masked = {name: MASK if name in private else value for name, value in cells.items()}
     try:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 Shape = Literal["perturbation", "group"]
 TABULAR = ("tabular-classifier", "tabular-regressor")
+IMAGE = ("image-classifier",)
 # Metrics that are shares of cases or rows, from 0 to 1.
 RATES = frozenset(
     {
@@ -16,6 +17,7 @@ RATES = frozenset(
         "accuracy",
         "robust_accuracy",
         "robust_accuracy_drop",
+        "unbroken_rate",
         "balanced_accuracy",
         "precision",
         "recall",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
+from aitest_lib.properties.image import IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS
 from aitest_lib.properties.tabular import GENERALIZATION, ROBUSTNESS_SPEC
 
-SPECS: dict[str, PropertySpec] = {spec.name: spec for spec in (GENERALIZATION, ROBUSTNESS_SPEC)}
+SPECS: dict[str, PropertySpec] = {
+    spec.name: spec for spec in (GENERALIZATION, ROBUSTNESS_SPEC, IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS)
+}
 
 
 def spec(name: str) -> PropertySpec:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from aitest_lib.reports.explain_image import (
+    attribution_words,
+    breaking_words,
+    strength_word,
+    transform_words,
+    unreadable_words,
+    what_was_done,
+    with_unit,
+)
 from aitest_lib.reports.report import CaseCounts, GateResult, Metric, PropertyReport, RunReport, SliceFinding
 from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, skip_reason, slice_label
 
@@ -18,6 +28,7 @@ _DONE = {
         "Small changes were made to {seeds} ({components}) and each answer was compared with the model's own answer on the "
         "untouched row."
     ),
+    "image.generalization": "The model classified {seeds} and each answer was compared with its label.",
 }
 
 
@@ -54,10 +65,11 @@ def headline(report: RunReport) -> str:
     return "Every property was skipped." if report.status == "skipped" else f"The run is {report.status}."
 
 
-def explain_property(report: PropertyReport, confidence: float) -> str:
+def explain_property(report: PropertyReport, confidence: float, unreadable: int = 0) -> str:
     """One paragraph on a property: what was done and on how many seeds, what broke most, in which slices, what is open and why.
 
-    `confidence` is the one-sided confidence of every bound in the report, in (0, 1).
+    `confidence` is the one-sided confidence of every bound in the report, in (0, 1); `unreadable` the number of files of the
+    data that could not be read.
     """
     sentences = [
         _done(report),
@@ -68,9 +80,12 @@ def explain_property(report: PropertyReport, confidence: float) -> str:
         _causes(report.slices),
         _sub_slices([item for item in report.slices if not item.name.startswith(CHANGED_BY)]),
         _flips(report),
+        breaking_words(report.breaking_points),
+        attribution_words(report.attributions),
         *_gates(report),
         _skipped(report),
         _errors(report),
+        unreadable_words(unreadable),
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -110,6 +125,36 @@ def explain_case(
     return f"the answer went from {expected} to {observed}{shown}"
 
 
+def explain_image_case(
+    transform: str,
+    params: dict[str, Any],
+    unit: str | None,
+    expected: str,
+    observed: str,
+    score: float | None,
+    smallest: float | None,
+) -> str:
+    """One sentence on a case of an image.
+
+    `params`: the drawn parameters of the case. `unit`: that of the transform's strength, None where it has none. `score`:
+    the model's score of `observed` in [0, 1]. `smallest`: the smallest failing strength found, None where none was looked for.
+
+    >>> explain_image_case("rotate", {"degrees": 15.0}, "degrees", "4", "9", 0.83, 11.0)
+    'rotated by 15°, read as 9 instead of 4 (0.83); smallest failing angle found 11°'
+    >>> explain_image_case("brightness", {"delta": -0.2}, None, "cat", "dog", None, None)
+    'darkened by 0.2, read as dog instead of cat'
+    """
+    answer = (
+        f"still read as {_short(observed)}"
+        if observed == expected
+        else f"read as {_short(observed)} instead of {_short(expected)}"
+    )
+    sentence = f"{transform_words(transform, params)}, {answer}{'' if score is None else f' ({score:.2f})'}"
+    if smallest is None:
+        return sentence
+    return f"{sentence}; smallest failing {strength_word(transform)} found {with_unit(smallest, unit)}"
+
+
 def _changes(changes: Sequence[Change]) -> str:
     if len(changes) > MAX_NAMED:
         ranked = sorted(changes, key=lambda change: -abs(change[3] or 0.0))
@@ -131,6 +176,8 @@ def _done(report: PropertyReport) -> str:
     if report.reason:
         return f"The property is {report.status}: {report.reason.rstrip('.')}."
     template = _DONE.get(report.property)
+    if report.property == "image.robustness" and report.cases.total:
+        return what_was_done(report.metrics, _seeds(report))
     if template is None or not report.cases.total:
         return ""
     return template.format(seeds=_seeds(report), components=_components(report.metrics))
@@ -155,7 +202,7 @@ def _components(metrics: list[Metric]) -> str:
 def _seeds(report: PropertyReport) -> str:
     # Accuracy counts every seed with an answer; a pass rate leaves out those the model gets wrong.
     sizes = [m.n for m in report.metrics if m.name in ("accuracy", "rmse", "mae")] or [m.n for m in report.metrics]
-    return count(max(sizes, default=report.cases.total), "seed")
+    return count(max(sizes, default=report.cases.total), "image" if report.property.startswith("image.") else "seed")
 
 
 def _tolerances(report: PropertyReport) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from markupsafe import Markup
 
 from aitest_lib.reports import plots, tables
 from aitest_lib.reports.explain import headline
+from aitest_lib.reports.html_images import CLASS_SLICES, breaking_view, depth, drop_words, gallery_view, in_turns, sweeps_view
 from aitest_lib.reports.report import Confusion, FailingCase, GateResult, Metric, PropertyReport, RunReport, SliceFinding
 from aitest_lib.types import SEVERITY
 
@@ -66,6 +68,8 @@ def page_environment() -> Environment:
         p_value=tables.p_value,
         when=_when,
         took=tables.duration,
+        drop=drop_words,
+        depth=depth,
     )
     return environment
 
@@ -73,6 +77,7 @@ def page_environment() -> Environment:
 def _facts(report: RunReport) -> list[tuple[str, str]]:
     model, origin = report.model, report.provenance
     changed = " (changed behind its version)" if model.changed else ""
+    noun = "image" if model.type.startswith("image-") else "row"
     flips = f", answers flip by themselves at {tables.number(model.self_flip_rate)}" if model.self_flip_rate else ""
     pairs = [
         ("Model", model.name),
@@ -80,7 +85,8 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
         ("Revision", model.revision),
         ("Type", model.type),
         ("Behaviour", f"{'deterministic' if model.deterministic else 'not deterministic'}{flips}{changed}"),
-        ("Data", f"{tables.count(origin.rows, 'row')}, {tables.count(origin.seeds, 'seed')}"),
+        ("Data", f"{tables.count(origin.rows, noun)}, {tables.count(origin.seeds, 'seed')}"),
+        ("Converted", ", ".join(f"{what}: {n:,}" for what, n in origin.converted.items())),
         ("Started", _when(report.started)),
         ("Took", tables.duration(report.seconds)),
         ("Earlier looks", f"{origin.previous_looks:,} at this version" if origin.previous_looks else None),
@@ -91,8 +97,12 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
 
 def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit: int, index: int) -> dict[str, Any]:
     examples = [case for case in failing if case.transform == EXAMPLES]
-    failing = [case for case in failing if case.transform != EXAMPLES]
-    shown = failing[: min(limit, MAX_CASES)]
+    cases = [case for case in failing if case.transform != EXAMPLES]
+    images = prop.property.startswith("image.")
+    gallery = gallery_view(prop, cases, min(limit, MAX_CASES))
+    failed = [case for case in cases if case.outcome == "failed"]
+    shown = [failed[place] for place in sorted(in_turns(failed)[: min(limit, MAX_CASES)])] if gallery is None else []
+    by_class = [found for found in prop.slices if images and found.name in CLASS_SLICES]
     total = prop.cases.total
     return {
         "id": f"p{index}",
@@ -102,16 +112,21 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         if total
         else [],
         "gates": _gates(prop),
+        "verdicts": sorted(Counter(gate.verdict for gate in prop.gates).items(), key=lambda item: SEVERITY.index(item[0])),
         "more_gates": max(0, len(prop.gates) - MAX_ROWS),
         "groups": _metric_tables(prop),
-        "curves": _curves(prop),
-        "slices": _slices(prop.slices),
+        "sweeps": sweeps_view(prop) if images else None,
+        "curves": [] if images else _curves(prop),
+        "breaking": breaking_view(prop),
+        "classes": _slices(by_class),
+        "slices": _slices([found for found in prop.slices if found not in by_class]),
         "flips": _markup(plots.flips_plot(prop, plots.PAGE)),
         "confusion": _confusion(prop.confusion),
         "confused": _confused(prop.confusion),
         "cases": [_case(case) for case in shown],
         "examples": [_case(case) for case in examples[:limit]],
-        "failed": max(prop.cases.failed, len(failing)),
+        "gallery": gallery,
+        "failed": max(prop.cases.failed, len(failed)),
         "transforms": sorted({case.transform for case in shown if case.transform}),
         "all_cases": prop.artifacts.get("cases", "cases.parquet"),
     }

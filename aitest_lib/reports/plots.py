@@ -9,18 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
+from aitest_lib.reports import svg
 from aitest_lib.reports.report import Confusion, GateResult, Metric, PropertyReport
-from aitest_lib.reports.tables import bound, clip, gate_metric, interval, number, printable, slice_label
+from aitest_lib.reports.tables import bound, clip, gate_metric, interval, number, slice_label
 from aitest_lib.types import Status
 
 WIDTH = 860  # px of a full figure
 MAX_MARKS = 40  # marks of one figure; what is beyond stays in the tables
 _ROW = 30
-_FONT = (
-    "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-variant-numeric:tabular-nums"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +99,19 @@ def interval_mark(
     """One row of a forest plot, 260 x 26 px: the figure, its bounds as a whisker (an open side runs to the end), and the
     thresholds `edges` as dashed lines, on the scale `domain`."""
     scale = Scale(*domain, 8, 252)
-    marks = [_line(8, 13, 252, 13, palette.grid), *(_line(scale(e), 2, scale(e), 24, palette.ink, dash="3 2") for e in edges)]
+    marks = [
+        svg.line(8, 13, 252, 13, palette.grid),
+        *(svg.line(scale(e), 2, scale(e), 24, palette.ink, dash="3 2") for e in edges),
+    ]
     if value is not None:
         marks.append(_whisker(value, low, high, scale, 13, colour))
     label = f"{number(value)} {interval(low, high)}".strip()
-    return _svg(260, 26, label, marks, palette)
+    return _figure(260, 26, label, marks, palette)
 
 
 def axis(domain: tuple[float, float], palette: Palette) -> str:
     """The axis under the rows of `interval_mark` of one `domain`, 260 x 18 px."""
-    return _svg(260, 18, "axis", [_axis_row(Scale(*domain, 8, 252), 0, palette)], palette)
+    return _figure(260, 18, "axis", [_axis_row(Scale(*domain, 8, 252), 0, palette)], palette)
 
 
 def gates_plot(report: PropertyReport, palette: Palette = LIGHT) -> str:
@@ -120,14 +120,14 @@ def gates_plot(report: PropertyReport, palette: Palette = LIGHT) -> str:
     for name in dict.fromkeys(gate.metric for gate in report.gates[:MAX_MARKS]):
         gates = [gate for gate in report.gates[:MAX_MARKS] if gate.metric == name]
         scale = Scale(*gates_domain(report, name), 270, 560)
-        marks.append(_text(8, y + 14, name, palette.ink, weight=600))
+        marks.append(svg.text(8, y + 14, name, palette.ink, weight=600))
         y += 24
         for gate in gates:
             marks.append(_gate_row(report, gate, scale, y, palette))
             y += _ROW
         marks.append(_axis_row(scale, y, palette))
         y += 34
-    return _svg(WIDTH, y, f"Gates of {report.property}", marks, palette) if marks else ""
+    return _figure(WIDTH, y, f"Gates of {report.property}", marks, palette) if marks else ""
 
 
 def gates_domain(report: PropertyReport, name: str) -> tuple[float, float]:
@@ -160,7 +160,7 @@ def metrics_plot(report: PropertyReport, metric: str, palette: Palette = LIGHT) 
         marks.append(_panel_marks(title, points, edges, scale, x, step, palette))
         x += step * len(points) + 26
     label = f"{metric} by {'transform' if 'transform' in chosen[0].slice else 'slice'}"
-    return _svg(max(x, 220), 232, label, marks, palette)
+    return _figure(max(x, 220), 232, label, marks, palette)
 
 
 def flips_plot(report: PropertyReport, palette: Palette = LIGHT) -> str:
@@ -173,14 +173,14 @@ def flips_plot(report: PropertyReport, palette: Palette = LIGHT) -> str:
     marks = []
     for row, (flip, share) in enumerate(zip(flips, shares, strict=True)):
         y = 8.0 + row * 24
-        marks.append(_text(190, y + 15, clip(flip.column, 26), palette.ink, anchor="end"))
-        marks.append(_rect(200, y + 4, 300, 14, palette.grid, opacity=0.5))
-        marks.append(_rect(200, y + 4, scale(share) - 200, 14, palette.accent))
-        marks.append(_text(510, y + 15, f"{share:.1%}", palette.ink, weight=600))
+        marks.append(svg.text(190, y + 15, clip(flip.column, 26), palette.ink, anchor="end"))
+        marks.append(svg.rect(200, y + 4, 300, 14, palette.grid, opacity=0.5))
+        marks.append(svg.rect(200, y + 4, scale(share) - 200, 14, palette.accent))
+        marks.append(svg.text(510, y + 15, f"{share:.1%}", palette.ink, weight=600))
         size = "" if flip.smallest_sd is None else f", smallest {number(flip.smallest_sd)} sd"
         middle = "" if flip.median_sd is None else f", median {number(flip.median_sd)} sd"
-        marks.append(_text(562, y + 15, f"{flip.flipped:,} of {flip.seeds:,}{size}{middle}", palette.muted))
-    return _svg(WIDTH, 16 + 24 * len(flips), "Share of seeds whose answer one column alone turned", marks, palette)
+        marks.append(svg.text(562, y + 15, f"{flip.flipped:,} of {flip.seeds:,}{size}{middle}", palette.muted))
+    return _figure(WIDTH, 16 + 24 * len(flips), "Share of seeds whose answer one column alone turned", marks, palette)
 
 
 def confusion_plot(confusion: Confusion, palette: Palette = LIGHT) -> str:
@@ -189,12 +189,12 @@ def confusion_plot(confusion: Confusion, palette: Palette = LIGHT) -> str:
     if not 0 < size <= 20:
         return ""
     cell, left, top = max(44.0, 96 - 8 * size), 140.0, 54.0
-    marks = [_text(left, 18, "answer", palette.muted), _text(8, top - 8, "label", palette.muted)]
+    marks = [svg.text(left, 18, "answer", palette.muted), svg.text(8, top - 8, "label", palette.muted)]
     for row, counts in enumerate(confusion.counts):
         total, y = sum(counts), top + row * cell
-        marks.append(_text(left - 10, y + cell / 2 + 4, clip(confusion.classes[row], 17), palette.ink, anchor="end"))
+        marks.append(svg.text(left - 10, y + cell / 2 + 4, clip(confusion.classes[row], 17), palette.ink, anchor="end"))
         marks.append(
-            _text(
+            svg.text(
                 left + row * cell + cell / 2,
                 top - 8,
                 clip(confusion.classes[row], max(4, int(cell / 7))),
@@ -204,13 +204,13 @@ def confusion_plot(confusion: Confusion, palette: Palette = LIGHT) -> str:
         )
         for column, n in enumerate(counts):
             share, x = (n / total if total else 0.0), left + column * cell
-            marks.append(_rect(x, y, cell - 2, cell - 2, palette.grid, opacity=0.35))
+            marks.append(svg.rect(x, y, cell - 2, cell - 2, palette.grid, opacity=0.35))
             marks.append(
-                _rect(x, y, cell - 2, cell - 2, palette.accent if row == column else palette.failed, opacity=0.55 * share)
+                svg.rect(x, y, cell - 2, cell - 2, palette.accent if row == column else palette.failed, opacity=0.55 * share)
             )
-            marks.append(_text(x + cell / 2 - 1, y + cell / 2 - 1, f"{n:,}", palette.ink, "middle", 600))
-            marks.append(_text(x + cell / 2 - 1, y + cell / 2 + 14, f"{share:.1%}", palette.ink, "middle"))
-    return _svg(left + size * cell + 8, top + size * cell + 8, "Confusion matrix", marks, palette)
+            marks.append(svg.text(x + cell / 2 - 1, y + cell / 2 - 1, f"{n:,}", palette.ink, "middle", 600))
+            marks.append(svg.text(x + cell / 2 - 1, y + cell / 2 + 14, f"{share:.1%}", palette.ink, "middle"))
+    return _figure(left + size * cell + 8, top + size * cell + 8, "Confusion matrix", marks, palette)
 
 
 def span(values: Iterable[float | None]) -> tuple[float, float]:
@@ -242,10 +242,10 @@ def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
 def _gate_row(report: PropertyReport, gate: GateResult, scale: Scale, y: float, palette: Palette) -> str:
     metric, middle, colour = gate_metric(report, gate), y + _ROW / 2, palette.of(gate.verdict)
     parts = [
-        _text(20, middle + 4, clip(slice_label(gate.slice), 38), palette.muted),
-        _line(scale.start, middle, scale.end, middle, palette.grid),
+        svg.text(20, middle + 4, clip(slice_label(gate.slice), 38), palette.muted),
+        svg.line(scale.start, middle, scale.end, middle, palette.grid),
         *(
-            _line(scale(e), y + 3, scale(e), y + _ROW - 3, palette.ink, dash="3 2")
+            svg.line(scale(e), y + 3, scale(e), y + _ROW - 3, palette.ink, dash="3 2")
             for e in (gate.min, gate.max)
             if e is not None
         ),
@@ -255,7 +255,7 @@ def _gate_row(report: PropertyReport, gate: GateResult, scale: Scale, y: float, 
         parts.append(_whisker(metric.value, metric.low, metric.high, scale, middle, colour))
         figure = f"{number(metric.value, metric.unit)} {interval(metric.low, metric.high)}"
     verdict = f"{gate.verdict}{', waived' if gate.waived else ''}: {bound(gate)}"
-    parts += [_text(574, middle - 2, figure, palette.ink), _text(574, middle + 12, verdict, colour, weight=600)]
+    parts += [svg.text(574, middle - 2, figure, palette.ink), svg.text(574, middle + 12, verdict, colour, weight=600)]
     return "".join(parts)
 
 
@@ -282,39 +282,41 @@ def _panel_marks(
     sweep = len(points) > 1 and all(
         isinstance(v, (int, float)) for m in metrics for k, v in m.slice.items() if k != "transform"
     )
-    parts = [_text(x + 4, 18, clip(title, max(9, int(step * len(points) / 6.4))), palette.ink, weight=600)]
+    parts = [svg.text(x + 4, 18, clip(title, max(9, int(step * len(points) / 6.4))), palette.ink, weight=600)]
     for c, m in zip(centres, metrics, strict=True):
         reach = step / 2 - 1
         parts += [
-            _line(c - reach, scale(e), c + reach, scale(e), palette.ink, dash="3 2") for e in edges[id(m)] if e is not None
+            svg.line(c - reach, scale(e), c + reach, scale(e), palette.ink, dash="3 2") for e in edges[id(m)] if e is not None
         ]
     if sweep:
-        path = " ".join(f"{c:.1f},{scale(m.value or 0.0):.1f}" for c, m in zip(centres, metrics, strict=True))
-        parts.append(_tag("polyline", points=path, style=f"fill:none;stroke:{palette.accent};stroke-width:1.6"))
+        heights = (scale(m.value or 0.0) for m in metrics)
+        parts.append(svg.polyline(list(zip(centres, heights, strict=True)), palette.accent))
     for c, (label, m) in zip(centres, points, strict=True):
         value = m.value or 0.0
         low, high = scale(value if m.low is None else m.low), scale(value if m.high is None else m.high)
-        parts.append(_line(c, low, c, high, palette.accent, 2))
+        parts.append(svg.line(c, low, c, high, palette.accent, 2))
         parts.append(
-            _dot(
+            svg.dot(
                 c, scale(value), palette.accent, f"{slice_label(m.slice)}: {number(m.value, m.unit)} {interval(m.low, m.high)}"
             )
         )
-        parts.append(_text(c, 207, clip(label, max(4, int(step / 6.4))), palette.muted, "middle"))
-        parts.append(_text(c, 223, number(m.value), palette.ink, "middle"))
+        parts.append(svg.text(c, 207, clip(label, max(4, int(step / 6.4))), palette.muted, "middle"))
+        parts.append(svg.text(c, 223, number(m.value), palette.ink, "middle"))
     return "".join(parts)
 
 
 def _grid(scale: Scale, left: float, right: float, palette: Palette) -> str:
     return "".join(
-        _line(left, scale(t), right, scale(t), palette.grid) + _text(left - 6, scale(t) + 4, f"{t:g}", palette.muted, "end")
+        svg.line(left, scale(t), right, scale(t), palette.grid)
+        + svg.text(left - 6, scale(t) + 4, f"{t:g}", palette.muted, "end")
         for t in ticks(scale.low, scale.high)
     )
 
 
 def _axis_row(scale: Scale, y: float, palette: Palette) -> str:
     return "".join(
-        _line(scale(t), y, scale(t), y + 4, palette.muted) + _text(scale(t), y + 15, f"{t:g}", palette.muted, "middle", size=11)
+        svg.line(scale(t), y, scale(t), y + 4, palette.muted)
+        + svg.text(scale(t), y + 15, f"{t:g}", palette.muted, "middle", size=11)
         for t in ticks(scale.low, scale.high)
     )
 
@@ -322,36 +324,9 @@ def _axis_row(scale: Scale, y: float, palette: Palette) -> str:
 def _whisker(value: float, low: float | None, high: float | None, scale: Scale, y: float, colour: str) -> str:
     left = scale.start if low is None else scale(low)
     right = scale.end if high is None else scale(high)
-    ends = [_line(x, y - 4, x, y + 4, colour, 2) for x, edge in ((left, low), (right, high)) if edge is not None]
-    return _line(left, y, right, y, colour, 2) + "".join(ends) + _dot(scale(value), y, colour, number(value))
+    ends = [svg.line(x, y - 4, x, y + 4, colour, 2) for x, edge in ((left, low), (right, high)) if edge is not None]
+    return svg.line(left, y, right, y, colour, 2) + "".join(ends) + svg.dot(scale(value), y, colour, number(value))
 
 
-def _dot(x: float, y: float, colour: str, title: str) -> str:
-    return _tag("circle", _tag("title", escape(printable(title))), cx=f"{x:.1f}", cy=f"{y:.1f}", r="4", style=f"fill:{colour}")
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, dash: str = "none") -> str:
-    style = f"stroke:{colour};stroke-width:{width};stroke-dasharray:{dash}"
-    return _tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", style=style)
-
-
-def _rect(x: float, y: float, width: float, height: float, colour: str, opacity: float = 1.0) -> str:
-    size = {"width": f"{max(width, 0):.1f}", "height": f"{height:.1f}"}
-    return _tag("rect", x=f"{x:.1f}", y=f"{y:.1f}", rx="2", **size, style=f"fill:{colour};fill-opacity:{opacity:.3f}")
-
-
-def _text(x: float, y: float, text: str, colour: str, anchor: str = "start", weight: int = 400, size: int = 12) -> str:
-    style = f"fill:{colour};font-size:{size}px;font-weight:{weight};text-anchor:{anchor}"
-    return _tag("text", escape(printable(text)), x=f"{x:.1f}", y=f"{y:.1f}", style=style)
-
-
-def _tag(name: str, *children: str, **attributes: str) -> str:
-    given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
-    return f"<{name}{given}>{''.join(children)}</{name}>"
-
-
-def _svg(width: float, height: float, label: str, marks: Iterable[str], palette: Palette) -> str:
-    size = {"width": f"{width:.0f}", "height": f"{height:.0f}", "viewBox": f"0 0 {width:.0f} {height:.0f}"}
-    space = {"xmlns": "http://www.w3.org/2000/svg"} if palette.standalone else {}
-    back = _rect(0, 0, width, height, palette.surface) if palette.standalone else ""
-    return _tag("svg", back, *marks, **space, **size, role="img", style=_FONT, **{"aria-label": printable(label)})
+def _figure(width: float, height: float, label: str, marks: Iterable[str], palette: Palette) -> str:
+    return svg.figure(width, height, label, marks, palette.surface if palette.standalone else None)

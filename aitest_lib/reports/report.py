@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from aitest_lib.types import Status
+from aitest_lib.types import Outcome, Status
 
 SCHEMA_VERSION = 1
 
@@ -106,8 +106,24 @@ class FeatureFlip(_Record):
     median_sd: float | None = None
 
 
+class Picture(_Record):
+    """A picture as the page shows it: `src` a data URI, so that the page asks for nothing; `width` and `height` in px of the
+    image it was made from; `note`: what was done to show it, e.g. how much a difference is amplified."""
+
+    title: Literal["seed", "case", "difference"]
+    src: str = Field(pattern=r"^data:image/(png|webp|jpeg);base64,[A-Za-z0-9+/]+=*$")
+    alt: str
+    note: str = ""
+    width: int
+    height: int
+
+
 class FailingCase(_Record):
-    """One failing case beside its seed, ready to be shown: cells as text, private columns absent."""
+    """One case beside its seed, ready to be shown: cells as text, private columns absent; images as `pictures`.
+
+    Of images, cases that did not fail may stand among them as examples of their `outcome`, with the `reason` of a skip or
+    an error; `seed_label` is the label of the untouched image.
+    """
 
     case_id: str
     seed_id: str
@@ -120,6 +136,42 @@ class FailingCase(_Record):
     seed: dict[str, str]
     case: dict[str, str]
     changed: list[str]
+    outcome: Outcome = "failed"
+    reason: str | None = None
+    pictures: list[Picture] = Field(default_factory=list)
+    seed_label: str | None = None
+
+
+class BreakingPoints(_Record):
+    """The smallest failing strengths found of one transform: `counts[i]` of the cases broke at level `levels[i]` (upper edges,
+    weak to strong, of `parameter` in its `unit`), `unbroken` at none; `non_monotone` pass again above their first failure.
+    `median` is that of the cases that broke."""
+
+    transform: str
+    parameter: str
+    unit: str
+    levels: list[float]
+    counts: list[int]
+    unbroken: int
+    median: float | None
+    non_monotone: int
+    queries_per_case: float
+
+
+class Attribution(_Record):
+    """What a link of a chain of transforms does: `turned` of the `of` failing cases of the chain pass without it."""
+
+    transform: str
+    link: str
+    turned: int
+    of: int
+
+
+class UnreadableFile(_Record):
+    """A file of the data that could not be read, and why."""
+
+    place: str
+    reason: str
 
 
 class UnansweredCase(_Record):
@@ -150,6 +202,8 @@ class PropertyReport(_Record):
     flips: list[FeatureFlip] = Field(default_factory=list)
     errors: dict[str, int] = Field(default_factory=dict)  # reason -> cases
     unanswered: list[UnansweredCase] = Field(default_factory=list)  # the first ones
+    breaking_points: list[BreakingPoints] = Field(default_factory=list)
+    attributions: list[Attribution] = Field(default_factory=list)
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
     tolerance: float | None = None  # regressors: how far an answer may move and still be the same
     seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right
@@ -180,8 +234,10 @@ class Provenance(_Record):
     confidence: float
     started_by: str
     previous_looks: int = 0
-    rows: int = 0
+    rows: int = 0  # that could be read
     seeds: int = 0
+    unreadable: int = 0  # files of the data that could not be read
+    converted: dict[str, int] = Field(default_factory=dict)  # what was done to make images fit -> images
 
 
 class RunReport(_Record):
@@ -199,6 +255,7 @@ class RunReport(_Record):
     properties: list[PropertyReport]
     info: dict[str, Any] = Field(default_factory=dict)  # the card's free `info`
     warnings: list[str] = Field(default_factory=list)
+    unreadable: list[UnreadableFile] = Field(default_factory=list)  # the first ones
 
     @property
     def named(self) -> dict[str, PropertyReport]:

@@ -20,7 +20,7 @@ _SKIPS = {
     "no_op": "no-op, nothing changed",
     "misclassified_seed": "misclassified seed",
     "invalid": "invalid input",
-    "not_applicable": "no column that the change may touch",
+    "not_applicable": "nothing that the change may touch",
     "budget": "beyond the budget",
 }
 
@@ -176,6 +176,7 @@ def to_markdown(report: RunReport, failures: dict[str, list[FailingCase]] | None
             ],
         ),
         *(f"- Warning: {markdown(warning)}" for warning in report.warnings),
+        *(f"- Could not be read: {markdown(file.place)}: {markdown(file.reason)}" for file in report.unreadable),
     ]
     for name, prop in report.named.items():
         lines += _md_property(name, prop, (failures or {}).get(name, []))
@@ -184,6 +185,7 @@ def to_markdown(report: RunReport, failures: dict[str, list[FailingCase]] | None
 
 def _md_property(name: str, prop: PropertyReport, failing: list[FailingCase]) -> list[str]:
     counts = ", ".join(f"{value:,} {name}" for name, value in prop.cases.model_dump().items() if value or name == "total")
+    failing = [case for case in failing if case.outcome == "failed"]
     lines = [
         "",
         f"## {markdown(name)}: {prop.status}",

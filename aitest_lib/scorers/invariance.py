@@ -107,6 +107,8 @@ class InvarianceScorer(Component):
         """Per component and pooled (`slice` empty). `self_flips` (seeds,): the share of repeats in which the model
         changed its own answer on the untouched seed; None for a deterministic model."""
         figures = [figure for tally in tallies for figure in self._over([tally], tally.slice, self_flips, labelled)]
+        if not tallies:
+            return []
         if len(tallies) > 1:
             return figures + self._over(tallies, {}, self_flips, labelled)
         return figures + [replace(figure, slice={}, component=False) for figure in figures]

@@ -14,7 +14,8 @@ from aitest_lib.errors import InputError
 from aitest_lib.stats.estimates import Estimate, bisect, normal_quantile, t_quantile, undefined
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 NO_CASES = "there are no cases to count"
 
@@ -100,6 +101,20 @@ def paired_mean(differences: ArrayLike) -> Estimate:
     return mean(differences)
 
 
+def median(values: ArrayLike) -> Estimate:
+    """The (lower) median of independent values (n,), with the distribution-free interval of order statistics (sign test).
+
+    With fewer than about five values a bound is the smallest, or largest, value, which covers less than it says.
+    """
+    import numpy as np
+
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    if not len(ordered):
+        return undefined(NO_CASES)
+    middle = float(ordered[(len(ordered) - 1) // 2])
+    return Estimate(value=middle, n=len(ordered), interval=partial(_median_interval, ordered))
+
+
 def wilson_bounds(rate: float, n: float, quantile: float) -> tuple[float, float]:
     """Wilson's bounds for an observed rate in [0, 1] and an (effective, also fractional) n > 0."""
     square = quantile * quantile / n
@@ -149,6 +164,13 @@ def _katz_interval(successes_1: int, n_1: int, successes_2: int, n_2: int, confi
     centre = math.log(s_1 / m_1) - math.log(s_2 / m_2)
     half = normal_quantile(confidence) * math.sqrt(1 / s_1 - 1 / m_1 + 1 / s_2 - 1 / m_2)
     return math.exp(centre - half), math.exp(centre + half)
+
+
+def _median_interval(ordered: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    from scipy.stats import binom
+
+    below = max(int(binom.ppf(1 - confidence, len(ordered), 0.5)), 1)
+    return float(ordered[below - 1]), float(ordered[-below])
 
 
 def _t_interval(centre: float, error: float, degrees: int, confidence: float) -> tuple[float, float]:

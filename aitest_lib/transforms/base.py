@@ -5,6 +5,7 @@ The drawn parameters are stored with each case and make it replayable.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,6 +60,12 @@ class Transform(Component):
     def strength_value(self) -> float | None:
         """The value of the strength parameter, where there is one."""
         return None if self.strength is None else float(self.parameters()[self.strength])
+
+
+def unit_of(transform: Transform) -> str:
+    """The unit of a transform's strength, e.g. degrees; empty where it has none."""
+    found = [item for item in dataclasses.fields(transform) if item.name == transform.strength]
+    return str(found[0].metadata.get("unit") or "") if found else ""
 
 
 @dataclass(frozen=True, kw_only=True)

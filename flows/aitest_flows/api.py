@@ -23,6 +23,7 @@ from aitest_tasks.settings import Settings, open_settings
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
     from aitest_flows.deploying import Deployed
     from aitest_flows.ready_cards import ReadyCard
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from aitest_tasks.model_registry import Registered
     from aitest_tasks.runs import Run
 
-AUDIT_SAMPLE = 2_000
+MOST_SAMPLED = 2_000
+AUDIT_SAMPLE = {"image": 500}  # asked under every transform and severity
 LABEL_FREE = {"pass_rate"}  # figures that need no labels
 
 
@@ -46,7 +48,7 @@ def run(suite: str | Path, **options: Any) -> RunReport:
 
 def audit(
     model: Any,
-    data: str | Path | pd.DataFrame,
+    data: str | Path | pd.DataFrame | NDArray[Any] | tuple[NDArray[Any], Any],
     label: str | None = None,
     protected: Sequence[str] = (),
     *,
@@ -54,38 +56,41 @@ def audit(
     model_type: str | None = None,
     classes: Sequence[Any] | None = None,
     random_seed: int = 0,
-    sample: int | str = AUDIT_SAMPLE,
+    sample: int | str | None = None,
     **options: Any,
 ) -> RunReport:
     """Default properties and gates for a model, run at once.
 
-    `model`: path of a card, or any object with `predict` (and `predict_proba`), or a callable. `data`: path or DataFrame.
-    The type of an object is guessed from the label (numbers with many values: a regressor) unless `model_type` says it.
+    `model`: path of a card, or any object with `predict` (and `predict_proba`), or a callable. `data`: path or DataFrame; of
+    images an array N×H×W(×C), or images and labels `(x, y)`. The type of an object is guessed from the data (from the label:
+    numbers with many values are a regressor's) unless `model_type` says it.
     """
     settings = open_settings()
     if isinstance(model, str | Path):
         return run_suite(
             settings, audit_suite(Path(model), str(data), label, protected, random_seed, sample), _options(options)
         )
-    import pandas as pd
+    import numpy as np
 
-    frame = data if isinstance(data, pd.DataFrame) else None
-    kind = model_type or _guess_type(data, label)
+    given = None if isinstance(data, str | Path) else data
+    images = isinstance(data, tuple | np.ndarray)
+    kind = model_type or ("image-classifier" if images else _guess_type(data, label))
+    label = "label" if isinstance(data, tuple) else label
     suite = _suite_for(
         name or "audit",
         {"card": "in-memory"},
-        "in-memory" if frame is not None else str(data),
+        "in-memory" if given is not None else str(data),
         kind,
         label,
         protected,
         random_seed,
         sample,
     )
-    return run_suite(settings, suite, _options(options), model=model, info=_object_info(model, name, kind, classes), data=frame)
+    return run_suite(settings, suite, _options(options), model=model, info=_object_info(model, name, kind, classes), data=given)
 
 
 def audit_suite(
-    card: Path, data: str, label: str | None, protected: Sequence[str], random_seed: int = 0, sample: int | str = AUDIT_SAMPLE
+    card: Path, data: str, label: str | None, protected: Sequence[str], random_seed: int = 0, sample: int | str | None = None
 ) -> LoadedSuite:
     """The suite that `aitest audit CARD DATA` runs."""
     from aitest_lib.config.card import load_card
@@ -203,7 +208,7 @@ def run_suite(
     *,
     model: Any = None,
     info: ModelInfo | None = None,
-    data: pd.DataFrame | None = None,
+    data: Any = None,
 ) -> RunReport:
     """Checks, starts and executes one run."""
     from aitest_flows import runner
@@ -249,12 +254,17 @@ def _suite_for(
     label: str | None,
     protected: Sequence[str],
     random_seed: int,
-    sample: int | str,
+    sample: int | str | None,
 ) -> LoadedSuite:
-    from aitest_lib.data.table import TableSource
+    from aitest_lib.config.templates import modality
+    from aitest_lib.data.sources import open_source
 
-    if sample != "all" and data != "in-memory" and TableSource(data).rows <= int(sample):
-        sample = "all"
+    if sample is None:
+        sample = AUDIT_SAMPLE.get(modality(model_type), MOST_SAMPLED)
+    if data != "in-memory":
+        source = open_source(data, modality(model_type))
+        label = label or ("label" if modality(model_type) == "image" and "label" in source.schema.names else None)
+        sample = "all" if sample != "all" and source.rows <= int(sample) else sample
     properties = [
         {"property": spec.name, "gates": _default_gates(spec, label)}
         for spec in specs_for(model_type)
@@ -301,7 +311,7 @@ def _object_info(model: Any, name: str | None, kind: str, classes: Sequence[Any]
     given = classes if classes is not None else own
     labels = (
         None
-        if given is None or kind != "tabular-classifier"
+        if given is None or not kind.endswith("-classifier")
         else tuple(getattr(value, "item", lambda value=value: value)() for value in given)
     )
     return ModelInfo(

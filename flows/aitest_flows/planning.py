@@ -13,15 +13,14 @@ from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import spec
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.stats.planning import decidable
-from aitest_lib.transforms.base import TabularTransform
 from aitest_lib.transforms.tabular import loose_columns
 from aitest_lib.types import ArtifactRef
-from aitest_tasks.components import components
-from aitest_tasks.generation import generation_job, write_cases
+from aitest_tasks.components import components, searches
+from aitest_tasks.generation import generation_job, write
 from aitest_tasks.preparing import check_labels, known_epoch
 from aitest_tasks.querying import make_plan, needed
 from aitest_tasks.runs import DRY, Run, create_run, open_run
-from aitest_tasks.sampling import changeable, sampling_job, write_seeds
+from aitest_tasks.sampling import changeable, sample, sampling_job
 from aitest_tasks.settings import Settings
 
 
@@ -39,7 +38,7 @@ def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
 def _plan(run: Run) -> dict[str, Any]:
     config = run.suite.suite
     job = sampling_job(run)
-    seeds = write_seeds(run.store, run.test, run.train, config.data, job["columns"], job["random_seed"], job["classifier"])
+    seeds = sample(run, job)
     check_labels(run, seeds["labels"])
     known = known_epoch(run) if run.info.reusable and not run.options["fresh"] else None
     classes = None if run.info.classes is None else len(run.info.classes)
@@ -50,8 +49,8 @@ def _plan(run: Run) -> dict[str, Any]:
     rows = []
     for index in run.properties:
         item = config.properties[index]
-        made = [part for part in components(run, index) if isinstance(part, TabularTransform)]
-        cases = [write_cases(run.store, generation_job(run, part, shard)).to_dict() for part in made for shard in run.seeds]
+        made = components(run, index)
+        cases = [write(run.store, generation_job(run, part, shard))["cases"] for part in made for shard in run.seeds]
         refs = [ArtifactRef.of(ref) for ref in [*(ref.to_dict() for ref in run.seeds), *cases]]
         plan = make_plan(run, refs, book, 0, None)
         effective = [
@@ -76,6 +75,7 @@ def _plan(run: Run) -> dict[str, Any]:
             }
         )
     examples = sum(_most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips)
+    examples += sum(item.search.queries * seeds["seeds"] for index in run.properties for item in searches(run, index))
     if run.record["card"] and run.record["card"].get("predictions"):
         examples = 0
     total = make_plan(run, [ArtifactRef.of(ref) for ref in every], book, 0, run.budget)

@@ -76,14 +76,28 @@ def given_url() -> str | None:
 
 
 def check_prefect(error: BaseException) -> None:
-    """Raises `PrefectGone` where the server that a run works with does not answer: that, and no defect, broke it."""
+    """Raises `PrefectGone` where the server that a run works with does not answer, or did not, and may be back by now:
+    that, and no defect, broke it."""
     from prefect.settings import get_current_settings
 
     from aitest_lib.errors import PrefectGone
 
     url = get_current_settings().api.url
-    if url and not healthy(url):
+    if url and (_lost_connection(error) or not healthy(url)):
         raise PrefectGone(f"the Prefect server at {url} went away during the run ({type(error).__name__})") from error
+
+
+def _lost_connection(error: BaseException | None) -> bool:
+    """Did a call to the server end without an answer, or with one like 503. (The model's calls raise errors of our own.)"""
+    import httpx
+
+    while error is not None:
+        if isinstance(error, httpx.TransportError):
+            return True
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code >= 500:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def healthy(url: str) -> bool:

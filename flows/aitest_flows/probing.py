@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from aitest_lib.config.card import LoadedCard, load_card
-from aitest_lib.data.table import TableSource, to_frame
+from aitest_lib.config.inputs import Image
+from aitest_lib.config.templates import modality
+from aitest_lib.data.images import ImageSource
+from aitest_lib.data.sources import Source, open_source
+from aitest_lib.data.table import to_frame
 from aitest_lib.errors import InputError, ModelUnavailable, unknown
 from aitest_lib.models.opening import open_model
 from aitest_lib.models.probe import ProbeResult, probe
@@ -18,9 +22,11 @@ from aitest_tasks.settings import Settings, open_settings
 from aitest_tasks.tracking import Tracking
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 PROBE_ROWS = 20
+MOST_LOOKED_AT = 60
 
 
 def probe_card(card: Path, data: str | Path | None) -> ProbeResult:
@@ -36,7 +42,7 @@ def probe_loaded(loaded: LoadedCard, data: str | Path | None) -> ProbeResult:
         loaded, _ = resolve_card(Tracking(open_settings()), loaded)
     model = open_model(loaded)
     try:
-        return probe(model, _sample(loaded, TableSource(str(data))), PROBE_ROWS)
+        return probe(model, _sample(loaded, open_source(str(data), modality(loaded.card.type))), PROBE_ROWS)
     finally:
         model.close()
 
@@ -61,7 +67,10 @@ def no_scores(card: Path) -> str:
     return "no" if loaded.classes else "no (they need `classes` in the card)"
 
 
-def _sample(loaded: LoadedCard, source: TableSource) -> pd.DataFrame:
+def _sample(loaded: LoadedCard, source: Source) -> pd.DataFrame | NDArray[np.uint8]:
+    """The first rows; of images, some of one shape from all over the data, which are often sorted by class."""
+    if isinstance(source, ImageSource):
+        return _sample_images(loaded, source)
     columns = loaded.card.inputs.columns
     names = source.schema.names
     if columns is None:
@@ -73,3 +82,20 @@ def _sample(loaded: LoadedCard, source: TableSource) -> pd.DataFrame:
             raise InputError(f"the card's inputs.columns: {unknown('column', name, names)} (of {source.url})")
     rows: NDArray[np.int64] = np.arange(min(PROBE_ROWS, source.rows))
     return to_frame(source.take(rows, list(columns)))
+
+
+def some_images(source: ImageSource, image: Image | None) -> list[NDArray[np.uint8]]:
+    """Up to 60 images from all over the data that can be used; `image`: what the card says of them."""
+    found: list[NDArray[np.uint8]] = []
+    for position in np.unique(np.linspace(0, source.rows - 1, MOST_LOOKED_AT).astype(np.int64)):
+        with suppress(InputError):  # broken files are listed by a run
+            found += source.images(np.array([position]), image)
+    if not found:
+        source.index(image)  # says why none can be used
+        raise InputError(f"data {source.url}: none of the images that were tried can be used; look at some of them")
+    return found
+
+
+def _sample_images(loaded: LoadedCard, source: ImageSource) -> NDArray[np.uint8]:
+    found = some_images(source, loaded.card.inputs.image)
+    return np.stack([image for image in found if image.shape == found[0].shape][:PROBE_ROWS])

@@ -33,6 +33,7 @@ _STYLES = {
 }
 _MAX_GATES = 25
 _MAX_UNANSWERED = 5
+_MAX_UNREADABLE = 5
 _MAX_METRICS = 12
 
 
@@ -65,6 +66,7 @@ def print_report(
     console.print(Text(", ".join(facts), style="dim"))
     for warning in report.warnings:
         console.print(Text(f"warning: {_line(warning, 600)}", style="yellow"))
+    _print_unreadable(report, console)
     for name, prop in report.named.items():
         if properties is None or prop.property in properties:
             _print_property(name, prop, console)
@@ -77,7 +79,7 @@ def print_report(
 
 def print_failures(cases: Iterable[FailingCase], console: Console) -> None:
     """Failing cases: the sentence, then the changed cells as `seed -> case` and the others dimmed."""
-    for case in cases:
+    for case in (case for case in cases if case.outcome == "failed"):
         console.print()
         console.print(Text(_line(case.explanation, 600), style="bold"))
         strength = "" if case.strength is None else f" at {case.strength:g}"
@@ -97,6 +99,20 @@ def print_failures(cases: Iterable[FailingCase], console: Console) -> None:
         rest = [f"{_line(name, 40)}: {_cell(value)}" for name, value in case.case.items() if name not in case.changed]
         if rest:
             console.print(Padding(Text(("same     " if cells else "") + ", ".join(rest), style="dim"), (0, 0, 0, 2)))
+
+
+def _print_unreadable(report: RunReport, console: Console) -> None:
+    """How many files could not be read, and the first ones with their reasons."""
+    unreadable = report.provenance.unreadable
+    if not unreadable:
+        return
+    files = f"{unreadable:,} of {count(report.provenance.rows + unreadable, 'file')} could not be read:"
+    console.print(Text(files, style="yellow"))
+    shown = report.unreadable[:_MAX_UNREADABLE]
+    for file in shown:
+        console.print(Text(f"  {_line(file.place)}: {_line(file.reason, 300)}", style="dim"))
+    if unreadable > len(shown):
+        console.print(Text(f"  and {unreadable - len(shown):,} more", style="dim"))
 
 
 def _print_unanswered(prop: PropertyReport, console: Console) -> None:
@@ -142,7 +158,7 @@ def print_dry_run(plan: Mapping[str, Any], console: Console) -> None:
         f"{plan.get('to_send', 0):,} to send",
     ]
     if plan.get("examples"):
-        facts.append(f"up to {plan['examples']:,} more to find smallest flips")
+        facts.append(f"up to {plan['examples']:,} more to find smallest flips and breaking points")
     known = plan.get("seconds") is not None
     facts.append(f"about {duration(plan['seconds'])}" if known else "time unknown until the model was asked once")
     if plan.get("cost") is not None:

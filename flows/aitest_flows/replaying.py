@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
@@ -15,15 +14,16 @@ from rich.text import Text
 from aitest_flows.comparing import AGAIN, ended_run, read_cases, reference
 from aitest_flows.render import print_table
 from aitest_lib.artifacts.codecs import get_table
+from aitest_lib.artifacts.images import get_images
 from aitest_lib.config.card import LoadedCard, model_info
 from aitest_lib.errors import ArtifactMissing, InputError, ModelUnavailable, StoreError
 from aitest_lib.models.opening import open_model
 from aitest_lib.reports.report import PropertyReport, RunReport
 from aitest_lib.types import ArtifactRef, ModelInfo, Predictions
 from aitest_tasks.cases import text_of
-from aitest_tasks.inputs import model_frame, private_columns
+from aitest_tasks.inputs import Inputs, joined, model_inputs, predict, private_columns
 from aitest_tasks.runs import Run
-from aitest_tasks.sampling import LABEL, SEED_ID
+from aitest_tasks.seed_tables import LABEL, SEED_ID
 from aitest_tasks.settings import Settings
 
 COLUMNS = (
@@ -93,14 +93,12 @@ def replay_case(settings: Settings, run_id: str, case: str, version: str | None 
             "put back the file as it was"
         )
     try:
-        places = _places(run, row)
-        tables = [get_table(run.store, ref).slice(at, 1) for ref, at in places]
-        frames = [model_frame(run, ref, np.array([at], np.int64)) for ref, at in places]
+        tables, inputs = _stored(run, row)
     except (ArtifactMissing, ValueError, IndexError) as error:
         raise StoreError(f"the input of case {row['case_id'][:12]} is gone or damaged ({row['input_uri']}); {AGAIN}") from error
-    answers = _ask(card, info, run, pd.concat(frames))
+    answers = _ask(card, info, run, joined(inputs))
     cells = [_cells(run, table) for table in tables]
-    kept = [(row["expected"], None), (row["observed"], row["score"])] if len(places) == 2 else [(row["observed"], row["score"])]
+    kept = [(row["expected"], None), (row["observed"], row["score"])] if len(inputs) == 2 else [(row["observed"], row["score"])]
     asked = [
         _answer(one, text, score, answers, at, info) for at, (one, (text, score)) in enumerate(zip(cells, kept, strict=True))
     ]
@@ -190,29 +188,45 @@ def _model(settings: Settings, run: Run, version: str | None) -> tuple[LoadedCar
     return found.card, info
 
 
-def _places(run: Run, row: dict[str, Any]) -> list[tuple[ArtifactRef, int]]:
-    """Shard and row of the case's seed, then those of the case, where that is another input."""
+def _stored(run: Run, row: dict[str, Any]) -> tuple[list[pa.Table], list[Inputs]]:
+    """What stands beside the case's seed, and the seed as input; then those of the case, where that is another input."""
     url, _, at = row["input_uri"].rpartition("#")
-    case = (reference(run, url, "parquet"), int(at))
-    if row["transform"] is None:
-        return [case]
+    case, place = reference(run, url, "parquet"), int(at)
+    found = [_seed(run, row["seed_id"])] if row["transform"] is not None or run.modality == "image" else [(case, place)]
+    tables = [get_table(run.store, ref).slice(one, 1) for ref, one in found]
+    inputs = [model_inputs(run, ref, np.array([one], np.int64)) for ref, one in found]
+    if row["transform"] is not None:
+        image = run.modality == "image"
+        tables.append(tables[0] if image else get_table(run.store, case).slice(place, 1))
+        inputs.append(_image(run, case, place) if image else model_inputs(run, case, np.array([place], np.int64)))
+    return tables, inputs
+
+
+def _image(run: Run, ref: ArtifactRef, place: int) -> Inputs:
+    """One image of an artifact, of which only the address is known."""
+    known = replace(ref, rows=get_table(run.store, ref, ["height"]).num_rows)
+    return get_images(run.store, known, [place])
+
+
+def _seed(run: Run, seed_id: str) -> tuple[ArtifactRef, int]:
+    """Shard and row of a seed."""
     for ref in run.seeds:
-        place = pc.index(get_table(run.store, ref, [SEED_ID]).column(SEED_ID), pa.scalar(row["seed_id"])).as_py()
+        place = pc.index(get_table(run.store, ref, [SEED_ID]).column(SEED_ID), pa.scalar(seed_id)).as_py()
         if place >= 0:
-            return [(ref, place), case]
+            return ref, place
     raise ValueError("the seed is in no shard")
 
 
-def _ask(card: LoadedCard, info: ModelInfo, run: Run, frame: pd.DataFrame) -> Predictions:
+def _ask(card: LoadedCard, info: ModelInfo, run: Run, inputs: Inputs) -> Predictions:
     model = open_model(card, info, private=run.prepared["private"])
     try:
-        answers = model.predict(frame)
+        answers = predict(model, inputs)
         info = model.info
     finally:
         model.close()
     for place, why in enumerate(answers.errors):
         if why is not None:
-            what = "case" if place == len(frame) - 1 else "seed"
+            what = "case" if place == len(inputs) - 1 else "seed"
             raise ModelUnavailable(f"the model {info.name} gave no usable answer to the {what}: {why}")
     return answers
 
@@ -247,8 +261,9 @@ def _close(kept: str, now: Any) -> bool:
 
 
 def _cells(run: Run, table: pa.Table) -> dict[str, str]:
-    """The public columns that the model gets."""
-    names = [name for name in run.record["columns"] if name in table.column_names]
+    """The public columns that the model gets; of images, what stands beside them."""
+    beside = [name for name in table.column_names if not name.startswith("@")]
+    names = beside if run.modality == "image" else [name for name in run.record["columns"] if name in table.column_names]
     return {name: text_of(table.column(name)[0].as_py()) for name in names}
 
 

@@ -15,13 +15,17 @@ from aitest_flows.prefect_server import check_prefect, prefect_server
 from aitest_lib import __version__
 from aitest_lib.config.card import LoadedCard, load_card, model_info
 from aitest_lib.config.secrets import references, secret
-from aitest_lib.config.suite import LoadedSuite, check_fit
+from aitest_lib.config.suite import LoadedSuite, check_fit, with_label
+from aitest_lib.config.templates import modality
+from aitest_lib.data.images import ImageSource
+from aitest_lib.data.sources import Source, memory_source_of, open_source
 from aitest_lib.data.table import TableSource, memory_source
 from aitest_lib.errors import AitestError, InputError, unknown
 from aitest_lib.properties.catalog import SPECS
 from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
 from aitest_tasks import live
+from aitest_tasks.image_seeds import image_label
 from aitest_tasks.leases import Lease, check_free
 from aitest_tasks.limits import share_of
 from aitest_tasks.runs import Run, create_run, failing_cases, fingerprints
@@ -53,7 +57,7 @@ class Request:
     card: LoadedCard | None
     info: ModelInfo
     registered: dict[str, str] | None
-    test: TableSource
+    test: Source
     train: TableSource | None
     columns: list[str]
     properties: list[int]
@@ -68,19 +72,23 @@ def request_run(
     *,
     model: Any = None,
     info: ModelInfo | None = None,
-    data: pd.DataFrame | None = None,
+    data: Any = None,
     train: pd.DataFrame | None = None,
     card: LoadedCard | None = None,
 ) -> Request:
-    """Checks a suite, its model and its data against one another. `model`, `data`, `train`: objects given in Python; `card`:
-    what stood in the suite's card file when it was deployed."""
+    """Checks a suite, its model and its data against one another. `model`, `data` (see `memory_source_of`), `train`: objects
+    given in Python; `card`: what stood in the suite's card file when it was deployed."""
     config = suite.suite
     card, registered = (None, None) if model is not None else find_card(settings, suite, card)
     if card is not None:
         info = model_info(card, registered["version"] if registered else None)
     if info is None:
         raise InputError("got a model without a description, expected its type")
-    test = memory_source(data) if data is not None else TableSource(located(config.data.test, suite.base_dir))
+    kind = modality(info.type)
+    test = memory_source_of(data, kind) if data is not None else open_source(located(config.data.test, suite.base_dir), kind)
+    if isinstance(test, ImageSource):
+        suite = with_label(suite, image_label(test, config.data))
+        config = suite.suite
     source = memory_source(train) if train is not None else None
     if source is None and config.data.train:
         source = TableSource(located(config.data.train, suite.base_dir))
@@ -93,7 +101,7 @@ def request_run(
     columns = (
         sent_columns(card, config.data, test.schema.names)
         if card is not None
-        else [name for name in test.schema.names if name != config.data.label]
+        else [name for name in test.schema.names if name != config.data.label and kind == "tabular"]
     )
     return Request(suite, card, info, registered, test, source, columns, chosen(config, options.only), options, model)
 

@@ -12,14 +12,17 @@ from aitest_flows.recording import log_report
 from aitest_flows.turns import once, turn
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.reports.report import PropertyQueries, PropertyReport
-from aitest_lib.transforms.base import TabularTransform
+from aitest_lib.transforms.image.compose import Compose
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.attribution import attribution_jobs
+from aitest_tasks.breaking import baseline_of, first_jobs, next_jobs
 from aitest_tasks.caching import made_again
-from aitest_tasks.components import components
+from aitest_tasks.components import components, searches
 from aitest_tasks.flips import flips_job, generate_flips
 from aitest_tasks.generation import generate_cases, generation_job
 from aitest_tasks.preparing import check_predictions_backend
+from aitest_tasks.querying import answer_book
 from aitest_tasks.results import stored
 from aitest_tasks.runs import Run
 from aitest_tasks.scoring import score_property, scoring_job
@@ -42,34 +45,40 @@ def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> d
             property=spec.name, status="skipped", reason=reason, explanation=f"{reason}.", skipped={"not_applicable": 0}
         )
         return log_report(run, index, report, {}, started)
-    cases = generate(run, spec.name, index)
+    cases = generate_all(run, spec.name, index)
     with turn(run, index):
         asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *cases])
-        flips = find_flips(run, spec.name, index, asked) if spec.smallest_flips else None
-    return _score(run, spec.name, index, cases, asked, started, flips)
+        more = {
+            "flips": find_flips(run, spec.name, index, asked) if spec.smallest_flips else None,
+            "searched": find_breaking_points(run, spec.name, index, asked),
+            "attributed": attribute(run, spec.name, index, cases, asked),
+        }
+    return _score(run, spec.name, index, cases, asked, started, more)
 
 
 def _group(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str, Any]:
     with turn(run, index):
         asked = query(run, spec.name, [ref.to_dict() for ref in run.seeds])
-    return _score(run, spec.name, index, [], asked, started, None)
+    return _score(run, spec.name, index, [], asked, started, {})
 
 
-def generate(run: Run, name: str, index: int) -> list[dict[str, Any]]:
+def generate_all(run: Run, name: str, index: int) -> list[dict[str, Any]]:
     """The cases of all components and shards, in their order; cached ones come back at once."""
-    jobs = [
-        generation_job(run, component, shard)
-        for component in components(run, index)
-        if isinstance(component, TabularTransform)
-        for shard in run.seeds
-    ]
+    return generate(run, name, [generation_job(run, item, shard) for item in components(run, index) for shard in run.seeds])
+
+
+def generate(run: Run, name: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cases of these jobs, in their order."""
+    if not jobs:
+        return []
     live.progress(name, "generate", 0, len(jobs))
     make = stored(generate_cases, run)
     threads: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=run.options["workers"])
     with threads as runner:
         futures: list[Any] = [runner.submit(make, {"job": job, "run_uri": run.uri}) for job in jobs]
         results = results_of(futures, lambda done: live.progress(name, "generate", done, len(jobs)))
-    return made_again(run.store, results, lambda place: make.with_options(refresh_cache=True)(jobs[place], run.uri))
+    made = made_again(run.store, results, lambda place: make.with_options(refresh_cache=True)(jobs[place], run.uri))
+    return [one["cases"] for one in made]
 
 
 def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +86,42 @@ def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[s
     job = flips_job(run, index)
     make = stored(generate_flips, run)
     [ref] = made_again(run.store, [make(job, run.uri)], lambda _: make.with_options(refresh_cache=True)(job, run.uri))
-    more = query(run, name, [ref])
+    _ask_more(run, name, [ref], asked)
+    return {"job": job, "ref": ref}
+
+
+def find_breaking_points(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """Asks level after level where a breaking point is looked for, all searches at once; what was asked, as an artifact."""
+    found = searches(run, index)
+    if not found:
+        return None
+    base = baseline_of(run, index)
+    jobs, made = first_jobs(run, found, base), list[dict[str, Any]]()
+    while jobs:
+        refs = generate(run, name, [job for _, job in jobs])
+        made += [{"search": place, "job": job, "ref": ref} for (place, job), ref in zip(jobs, refs, strict=True)]
+        _ask_more(run, name, refs, asked)
+        jobs = next_jobs(run, found, base, answer_book(run), made)
+    return run.store.put_json(made).to_dict()
+
+
+def attribute(run: Run, name: str, index: int, cases: list[dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any] | None:
+    """Asks the failing cases of chains again without each link; what was asked, as an artifact."""
+    made = components(run, index)
+    if not any(isinstance(item, Compose) for item in made):
+        return None
+    jobs = attribution_jobs(run, made, cases, baseline_of(run, index), answer_book(run))
+    if not jobs:
+        return None
+    refs = generate(run, name, [job for _, _, job in jobs])
+    _ask_more(run, name, refs, asked)
+    parts = zip(jobs, refs, strict=True)
+    return run.store.put_json([{"component": place, "link": link, "ref": ref} for (place, link, _), ref in parts]).to_dict()
+
+
+def _ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, Any]) -> None:
+    """Asks further inputs of a property, with what the budget leaves; adds their counts to `asked`."""
+    more = query(run, name, refs)
     union = np.unique(
         np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(part["needed"])), "V16") for part in (asked, more)])
     )
@@ -86,9 +130,9 @@ def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[s
         "planned": len(union),
         "sent": asked["sent"] + more["sent"],
         "errors": asked["errors"] + more["errors"],
+        "unasked": asked.get("unasked", 0) + more["unpaid"],
     }
-    asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"] - more["unpaid"], 0)
-    return {"job": job, "ref": ref}
+    asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"] - asked["unasked"], 0)
 
 
 def _score(
@@ -98,10 +142,10 @@ def _score(
     cases: list[dict[str, Any]],
     asked: dict[str, Any],
     started: float,
-    flips: dict[str, Any] | None,
+    more: dict[str, Any],
 ) -> dict[str, Any]:
     live.progress(name, "score", 0, max(len(cases), len(run.seeds)))
-    job = scoring_job(run, index, cases, asked["unpaid"], flips)
+    job = scoring_job(run, index, cases, asked["unpaid"] + asked.get("unasked", 0), more)
     score = stored(score_property, run)
     [scored] = made_again(
         run.store,

@@ -42,9 +42,11 @@ RESTARTS = 3
 
 def made_ready(settings: Settings, request: Request, pool: str) -> Request:
     """Makes everything that workers need, with what they can read in the request: deployments of the flows, the limit of the
-    endpoint, and local tables in the store. Tables with private columns stay where they are."""
+    endpoint, and local data in the store. Data with private columns stay where they are."""
     from aitest_flows.deploying import deploy_flows
     from aitest_flows.suite_documents import upload
+    from aitest_lib.config.templates import modality
+    from aitest_lib.data.sources import open_source
     from aitest_lib.data.table import TableSource
 
     deploy_flows(pool)
@@ -52,8 +54,9 @@ def made_ready(settings: Settings, request: Request, pool: str) -> Request:
         ensure_limit(request.card.card)
     if any(column.private for column in request.suite.suite.data.columns.values()):
         return request
-    test, train = (TableSource(upload(settings.store, one)) if one else None for one in (request.test, request.train))
-    return replace(request, test=test or request.test, train=train)
+    test = open_source(upload(settings.store, request.test), modality(request.info.type))
+    train = TableSource(upload(settings.store, request.train)) if request.train else None
+    return replace(request, test=test, train=train)
 
 
 def run_tag(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from aitest_flows.probing import some_images
 from aitest_flows.ready_cards import ReadyCard, ready_card
 from aitest_lib.config.secrets import references
 from aitest_lib.config.start import (
@@ -18,12 +19,16 @@ from aitest_lib.config.start import (
     starting_card,
     starting_suite,
 )
+from aitest_lib.config.start_image import image_card, image_card_like, image_suite
+from aitest_lib.data.images import ImageSource
 from aitest_lib.data.schema import Profile, build_profile
+from aitest_lib.data.sources import holds_images
 from aitest_lib.data.table import TableSource
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.catalog import specs_for
 from aitest_lib.types import Scalar
+from aitest_tasks.seed_tables import seen_labels
 
 CARD, SUITE = "model.yaml", "suite.yaml"
 MOST_CLASSES = 50
@@ -42,6 +47,8 @@ def write_start(
     if curl is not None and like is not None:
         raise InputError("got --from-curl and --like, expected one of them; leave one out")
     ready = ready_card(like) if like is not None else None
+    if ready.card.type.startswith("image-") if ready is not None else holds_images(data):
+        return _write_image_start(folder, data, label, name, parse_curl(curl) if curl is not None else None, ready)
     if ready is not None and not ready.card.type.startswith("tabular-"):
         return _write_card_only(folder, data, name, ready)
     _check_free(folder, CARD, SUITE)
@@ -68,6 +75,33 @@ def write_start(
     _write(folder, {CARD: card, SUITE: suite})
     notes = [*about, (SUITE, f"{len(columns)} columns, {len(specs)} properties; look through its comments")]
     return [*notes, ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
+
+
+def _write_image_start(
+    folder: Path, data: Path, label: str | None, name: str, curl: CurlRequest | None, ready: ReadyCard | None
+) -> Notes:
+    _check_free(folder, CARD, SUITE)
+    source = ImageSource(str(data.resolve()))
+    names = source.schema.names
+    if label is not None and label not in names:
+        raise InputError(f"--label: {unknown('column', label, names)} (of {data})")
+    column = label or ("label" if "label" in names else None)
+    seen = seen_labels(source.table, column, classifier=True)
+    classes = seen if 0 < len(seen) <= MOST_CLASSES else None
+    shapes = {image.shape for image in some_images(source, None)}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if ready is not None:
+        card, notes = image_card_like(ready.text, name, classes, shape), _about(ready)
+    else:
+        card = image_card(name, classes, shape, curl)
+        notes = [
+            (CARD, "an image-classifier at an endpoint; every guess is commented"),
+            *((CARD, note) for note in (curl.notes if curl else ())),
+        ]
+    specs = [spec for spec in specs_for("image-classifier") if column is not None or not spec.needs_labels]
+    _write(folder, {CARD: card, SUITE: image_suite(name, CARD, str(data), label, specs)})
+    found = f"{source.rows:,} images{f' of {len(seen)} classes' if seen else ', without labels'}, {len(specs)} properties"
+    return [*notes, (SUITE, found), ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
 
 
 def _write_card_only(folder: Path, data: Path, name: str, ready: ReadyCard) -> Notes:

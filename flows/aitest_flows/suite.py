@@ -15,7 +15,16 @@ from aitest_flows.spreading import run_tag, tidied
 from aitest_flows.turns import results
 from aitest_flows.working import leading, retries
 from aitest_lib import __version__
-from aitest_lib.reports.report import FailingCase, ModelReport, PropertyReport, Provenance, Queries, RunReport, shown_names
+from aitest_lib.reports.report import (
+    FailingCase,
+    ModelReport,
+    PropertyReport,
+    Provenance,
+    Queries,
+    RunReport,
+    UnreadableFile,
+    shown_names,
+)
 from aitest_lib.types import ArtifactRef, worst
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
@@ -31,6 +40,7 @@ from aitest_tasks.tracking import Tracking, log_run
 
 BASELINE = "seeds"
 PACKAGES = ("prefect", "mlflow", "pandas", "pyarrow", "numpy", "scikit-learn")
+OF_MODALITY = {"image": ("torch", "kornia", "pillow")}
 
 
 @flow(name="suite", flow_run_name=flow_run_name, persist_result=False, retries=0)
@@ -49,7 +59,8 @@ def prepare(run: Run) -> None:
     sample = stored(sample_seeds, run)
     sample_again = sample.with_options(refresh_cache=True)
     if run.has("prepared"):
-        kept = {key: run.prepared[key] for key in ("profile", "shards", "positions")}
+        names = ("profile", "shards", "pixels", "positions")
+        kept: dict[str, Any] = {key: run.prepared[key] for key in names if key in run.prepared}
         made_again(run.store, [kept], lambda _: sample_again(job, run.uri))
         return
     live.progress(BASELINE, "sample", 0, 1)
@@ -116,6 +127,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
     warnings = []
     if state["changed"]:
         warnings.append("model_changed: the model answers differently behind an unchanged revision; everything was asked anew")
+    unreadable = state.get("unreadable", {"count": 0, "first": []})
     return RunReport(
         suite=suite_config.suite,
         run_id=run.run_id,
@@ -133,7 +145,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
         ),
         provenance=Provenance(
             aitest=__version__,
-            packages=package_versions(),
+            packages=package_versions(run.modality),
             suite_digest=run.suite.digest,
             data_digest=run.record["test_digest"],
             random_seed=suite_config.random_seed,
@@ -142,6 +154,8 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
             previous_looks=state["previous_looks"],
             rows=state["rows"],
             seeds=state["seeds"],
+            unreadable=unreadable["count"],
+            converted=state.get("converted", {}),
         ),
         started=run.record["started"],
         seconds=round((datetime.now(UTC) - started).total_seconds(), 3),
@@ -156,6 +170,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
         properties=reports,
         info=dict(run.card.card.info) if run.record["card"] else {},
         warnings=warnings,
+        unreadable=[UnreadableFile(**one) for one in unreadable["first"]],
     )
 
 
@@ -169,10 +184,10 @@ def looks(run: Run) -> int:
     return len(run.store.files(looks_folder(run)))
 
 
-def package_versions() -> dict[str, str]:
+def package_versions(modality: str) -> dict[str, str]:
     """Versions of the packages that results depend on."""
     found = {}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *OF_MODALITY.get(modality, ())):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -1,20 +1,24 @@
 """A deployed suite: a document in the store with all that its audits need, wherever they run.
 
 suites/<suite>.json      the suite, where its relative paths start, its card, the work pool
-data/<digest>/<file>     local tables, so that workers on other machines can read them
+data/<digest>/<file>     local data, so that workers on other machines can read them
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from aitest_flows.runner import Request, located
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.card import LoadedCard, load_card, load_card_data
 from aitest_lib.config.loading import Document
 from aitest_lib.config.suite import LoadedSuite, ModelRef, suite_of
-from aitest_lib.data.table import TableSource
+from aitest_lib.data.images import ImageSource
+from aitest_lib.data.sources import Source
 from aitest_lib.errors import ArtifactMissing, InputError
 from aitest_tasks import live
 
@@ -46,7 +50,7 @@ class SuiteDocument:
 
 
 def store_suite(store: Store, request: Request, pool: str) -> tuple[str, list[str]]:
-    """Writes the document of a checked suite, and its tables; returns the document's URL and what to know about it."""
+    """Writes the document of a checked suite, and its data; returns the document's URL and what to know about it."""
     loaded, notes = request.suite, []
     suite = loaded.suite.model_dump(mode="json", by_alias=True, exclude_none=True)
     private = sorted(name for name, column in loaded.suite.data.columns.items() if column.private)
@@ -77,15 +81,34 @@ def store_suite(store: Store, request: Request, pool: str) -> tuple[str, list[st
     return store.url_of(path), notes
 
 
-def upload(store: Store, source: TableSource) -> str:
-    """The URL of a table that every worker can read: a local one is copied into the store, once."""
+def upload(store: Store, source: Source) -> str:
+    """The URL of data that every worker can read: what is local is copied into the store, once."""
     if not _is_local(source.url):
         return source.url
+    if isinstance(source, ImageSource) and not source.is_one_file:
+        return _upload_images(store, source)
     file = Path(source.url.removeprefix("file://"))
     path = f"data/{source.digest()}/{file.name}"
     if not store.exists(path):
         store.create(path, file.read_bytes())
     return store.url_of(path)
+
+
+def _upload_images(store: Store, source: ImageSource) -> str:
+    """Image files, and last the manifest that names them: with it they are complete."""
+    folder = f"data/{source.digest()}"
+    manifest = f"{folder}/images.parquet"
+    if not store.exists(manifest):
+        paths = []
+        for number, (place, content) in enumerate(source.contents()):
+            paths.append(f"{number:07d}/{PurePosixPath(place).name}")
+            if content is not None:
+                store.write(f"{folder}/{paths[-1]}", content)
+        table = pa.concat_tables(source.table.batches()).drop_columns(["file"])
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table.append_column("path", pa.array(paths)), buffer)
+        store.write(manifest, buffer.getvalue().to_pybytes())
+    return store.url_of(manifest)
 
 
 def open_suite(store: Store, url: str) -> SuiteDocument:

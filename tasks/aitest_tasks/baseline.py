@@ -16,7 +16,7 @@ from aitest_lib.scorers.invariance import Answered
 from aitest_lib.scorers.oracle import Classes, Oracle, classes_of, regression_oracle
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
-from aitest_tasks.sampling import LABEL
+from aitest_tasks.seed_tables import LABEL
 
 NOT_ASKED = "the query did not end"
 
@@ -74,7 +74,7 @@ def read_baseline(
     ids = np.concatenate(digests)
     places = book.find(ids)
     answered = errors.answered(ids, places)
-    classifier = run.info.type == "tabular-classifier"
+    classifier = run.info.type.endswith("-classifier")
     if classifier:
         used = sorted({int(code) for code in np.unique(book.codes[places[places >= 0]])}) if len(book.codes) else []
         classes = classes_of(run.info.classes, run.prepared["labels"], [book.values[code] for code in used])

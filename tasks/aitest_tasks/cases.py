@@ -12,12 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aitest_lib.artifacts.codecs import TableWriter
-from aitest_lib.data.schema import Profile
-from aitest_lib.reports.report import CaseCounts, FailingCase, UnansweredCase
+from aitest_lib.reports.report import CaseCounts
 from aitest_lib.reports.slices import SliceColumn
-from aitest_lib.scorers.invariance import ERROR, FAILED, OUTCOME_NAMES
+from aitest_lib.scorers.invariance import ERROR, OUTCOME_NAMES
 
-SHOWN_FAILURES, SHOWN_UNANSWERED = 200, 20
 SCHEMA_VERSION = "1"
 
 BASE = [
@@ -54,7 +52,7 @@ class CaseBlock:
     case_id: list[str]
     seed_id: list[str]
     transform: str | None
-    strength: float | None
+    strength: list[float | None]
     params: list[str]
     expected: list[str | None]
     observed: list[str | None]
@@ -63,7 +61,7 @@ class CaseBlock:
     reason: NDArray[np.object_]
     explanation: list[str | None]
     distance: NDArray[np.float64]
-    input_uri: str
+    input_uri: list[str]
     asked: NDArray[np.bool_]
     ranks: NDArray[np.int64]
 
@@ -88,7 +86,7 @@ class CaseLog:
             "property": [self.property] * n,
             "transform": [block.transform] * n,
             "params": block.params,
-            "strength": [block.strength] * n,
+            "strength": block.strength,
             "expected": block.expected,
             "observed": block.observed,
             "score": pa.array(np.round(block.score, 6), from_pandas=True),
@@ -96,7 +94,7 @@ class CaseLog:
             "reason": list(block.reason),
             "explanation": block.explanation,
             "distance": block.distance,
-            "input_uri": [f"{block.input_uri}#{row}" for row in range(n)],
+            "input_uri": block.input_uri,
             "query_cost": block.asked.astype(np.int32),
         }
         for column in self.columns:
@@ -115,25 +113,6 @@ class CaseLog:
         self.errors.update(str(reason) for reason in block.reason[block.outcome == ERROR])
 
 
-class FailureSample:
-    """The failing cases that are shown: the first ones of every component, in rank order, 200 in all; and the first 20 to
-    which the model gave no usable answer."""
-
-    def __init__(self, components: int) -> None:
-        self._share = max(SHOWN_FAILURES // max(components, 1), 1)
-        self._taken: Counter[Any] = Counter()
-        self.cases: list[FailingCase] = []
-        self.unanswered: list[UnansweredCase] = []
-
-    def add(self, component: int, block: CaseBlock, rows: Rows) -> None:
-        """Takes what is to be shown of a block."""
-        failed = np.flatnonzero(block.outcome == FAILED)[: self._share - self._taken[component]]
-        self._taken[component] += len(failed)
-        self.cases += failing_rows(block, rows, failed)
-        errors = np.flatnonzero(block.outcome == ERROR)[: SHOWN_UNANSWERED - len(self.unanswered)]
-        self.unanswered += unanswered_rows(block, rows, errors)
-
-
 def text_of(value: Any) -> str:
     """A cell or an answer as text: numbers with six digits at most, missing values as such."""
     if value is None or (isinstance(value, float) and np.isnan(value)):
@@ -148,64 +127,3 @@ def text_of(value: Any) -> str:
 def texts(values: NDArray[np.object_]) -> list[str | None]:
     """Answers as text, None where there is none."""
     return [None if pd.isna(value) else text_of(value) for value in values]
-
-
-class Rows:
-    """Seeds and what was changed in them, cell by cell, for the cases that are shown or explained."""
-
-    def __init__(self, seeds: pa.Table, params: list[dict[str, Any]]) -> None:
-        self._columns = {name: seeds.column(name) for name in seeds.column_names if not name.startswith("@")}
-        self._params = params
-
-    def seed(self, row: int) -> dict[str, str]:
-        return {name: text_of(column[row].as_py()) for name, column in self._columns.items()}
-
-    def changed(self, row: int) -> dict[str, Any]:
-        return dict(self._params[row]["set"]) if self._params else {}
-
-    def case(self, row: int) -> dict[str, str]:
-        return self.seed(row) | {name: text_of(value) for name, value in self.changed(row).items()}
-
-    def changes(self, row: int, profile: Profile) -> list[tuple[str, str, str, float | None]]:
-        result = []
-        for name, after in self.changed(row).items():
-            before = self._columns[name][row].as_py()
-            sd = profile[name].sd if profile[name].numeric else 0
-            shift = (after - before) / sd if sd and after is not None and before is not None else None
-            result.append((name, text_of(before), text_of(after), shift))
-        return result
-
-
-def failing_rows(block: CaseBlock, rows: Rows, shown: NDArray[np.int64]) -> list[FailingCase]:
-    cases = []
-    for row in shown.tolist():
-        score = float(block.score[row])
-        cases.append(
-            FailingCase(
-                case_id=block.case_id[row],
-                seed_id=block.seed_id[row],
-                transform=block.transform,
-                strength=block.strength,
-                expected=block.expected[row],
-                observed=block.observed[row],
-                score=None if np.isnan(score) else score,
-                explanation=block.explanation[row] or "",
-                seed=rows.seed(row),
-                case=rows.case(row),
-                changed=list(rows.changed(row)),
-            )
-        )
-    return cases
-
-
-def unanswered_rows(block: CaseBlock, rows: Rows, shown: NDArray[np.int64]) -> list[UnansweredCase]:
-    return [
-        UnansweredCase(
-            case_id=block.case_id[row],
-            transform=block.transform,
-            strength=block.strength,
-            reason=str(block.reason[row]),
-            case=rows.case(row),
-        )
-        for row in shown.tolist()
-    ]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from aitest_lib.config.suite import transforms_of
+from aitest_lib.config.suite import searches_of, transforms_of
 from aitest_lib.properties.catalog import spec
+from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.base import Transform
 from aitest_tasks.runs import Run
+
+
+def searches(run: Run, index: int) -> list[StrengthSearch]:
+    """The transforms of a property whose breaking point is looked for."""
+    config = run.suite.suite.properties[index]
+    if spec(config.property).shape != "perturbation":
+        return []
+    return searches_of(config, run.suite.document, ("properties", index))
 
 
 def components(run: Run, index: int) -> list[Transform]:

@@ -21,12 +21,14 @@ from aitest_lib.searches.rows import SmallestFlip, borderline, feature_flips
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, read_baseline
 from aitest_tasks.caching import CACHED, job_key
-from aitest_tasks.cases import Rows, text_of
-from aitest_tasks.generation import STATUS, case_id
+from aitest_tasks.case_tables import STATUS, case_id
+from aitest_tasks.cases import text_of
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run, open_run
-from aitest_tasks.sampling import DIGEST, RANK, SEED_ID, changeable
+from aitest_tasks.sampling import changeable
+from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
+from aitest_tasks.shown import Rows
 
 SHIFT, COLUMN = "@shift", "@column"
 SHOWN = 20

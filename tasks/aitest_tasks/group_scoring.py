@@ -22,11 +22,13 @@ from aitest_lib.stats.sequences import rate_sequence
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
-from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, text_of, texts
+from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
+from aitest_tasks.image_cases import pixels_of
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
-from aitest_tasks.sampling import RANK, SEED_ID
+from aitest_tasks.seed_tables import RANK, SEED_ID
+from aitest_tasks.shown import FailureSample, ImageRows, Rows, Shown
 
 
 def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def _group_block(
     ref: ArtifactRef,
     outcome: NDArray[np.int8],
     reason: NDArray[np.object_],
-) -> tuple[CaseBlock, Rows]:
+) -> tuple[CaseBlock, Shown]:
     seeds = get_table(run.store, ref)
     ranks = seeds.column(RANK).to_numpy().astype(np.int64)
     seed_ids = seeds.column(SEED_ID).to_pylist()
@@ -90,12 +92,14 @@ def _group_block(
             seed_kind="label",
             tolerance=None if base.oracle.classifier else base.oracle.seed_tolerance,
         )
-    rows = Rows(seeds, [])
+    image = run.modality == "image"
+    rows: Shown = ImageRows(run.store, seeds, None) if image else Rows(seeds, [])
+    inputs = pixels_of(seeds) if image else ref
     block = CaseBlock(
         case_id=[digest([seed_id, config.property]) for seed_id in seed_ids],
         seed_id=seed_ids,
         transform=None,
-        strength=None,
+        strength=[None] * len(ranks),
         params=["{}"] * len(ranks),
         expected=expected,
         observed=texts(observed),
@@ -104,7 +108,7 @@ def _group_block(
         reason=reason[ranks],
         explanation=explanation,
         distance=np.zeros(len(ranks)),
-        input_uri=run.store.url_of(ref.uri),
+        input_uri=[f"{run.store.url_of(inputs.uri)}#{row}" for row in range(len(ranks))],
         asked=np.ones(len(ranks), bool),
         ranks=ranks,
     )

@@ -16,7 +16,7 @@ from aitest_lib.models.probe import probe
 from aitest_lib.scorers.oracle import Classes, classes_of
 from aitest_lib.types import Predictions
 from aitest_tasks import live
-from aitest_tasks.inputs import input_digests, model_frame
+from aitest_tasks.inputs import input_digests, model_inputs, of_one_shape, predict
 from aitest_tasks.querying import add_errors, answer_book, error_reasons, run_model
 from aitest_tasks.runs import Run, open_run
 
@@ -95,8 +95,9 @@ def _probe(run: Run, state: dict[str, Any]) -> dict[str, Any]:
     rows = np.arange(min(PROBE_ROWS, ref.rows, PROBE_ROWS if run.budget is None else run.budget))
     if not len(rows):
         return {"deterministic": True, "self_flip_rate": None, "seconds_per_row": 0.001}
-    frame = model_frame(run, ref, rows)
-    found = probe(run_model(run), frame, repeat_rows=len(rows), private=run.prepared["private"])
+    inputs, alike = of_one_shape(model_inputs(run, ref, rows))
+    rows = rows[alike]
+    found = probe(run_model(run), inputs, repeat_rows=len(rows), private=run.prepared["private"])
     if all(error is not None for error in found.answers.errors):
         raise ModelUnavailable(
             f"the model {run.info.name} gave no usable answer: {found.problems[0] if found.problems else 'no reason given'}"
@@ -125,7 +126,7 @@ def _sentinels(run: Run, known: dict[str, Any]) -> dict[str, Any]:
             break
     else:
         return {"changed": False, "sentinel": 0}
-    answers = run_model(run).predict(model_frame(run, ref, rows))
+    answers = predict(run_model(run), model_inputs(run, ref, rows))
     usable = np.array([error is None for error in answers.errors], dtype=bool)
     if not usable.any():
         raise ModelUnavailable(f"the model {run.info.name} gave no usable answer: {answers.errors[0]}")
@@ -150,7 +151,7 @@ def is_changed(differing: int, asked: int, flip_rate: float | None) -> bool:
 
 def check_labels(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` for labels in the data that are not among the card's classes, before anything is asked."""
-    if run.info.type != "tabular-classifier" or not seen:
+    if not run.info.type.endswith("-classifier") or not seen:
         return
     if run.info.classes is not None:
         classes_of(run.info.classes, seen, [])
@@ -162,7 +163,7 @@ def check_labels(run: Run, seen: list[Any]) -> None:
 
 def check_answers(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` where the first answers have nothing in common with the labels, before the rest is paid for."""
-    if run.info.type == "tabular-classifier" and seen and run.info.classes is None:
+    if run.info.type.endswith("-classifier") and seen and run.info.classes is None:
         try:
             classes_of(None, seen, list(answer_book(run).values))
         except InputError as error:

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from aitest_lib.artifacts.codecs import TableWriter
 from aitest_lib.config.suite import PropertyConfig, Suite
 from aitest_lib.reports.explain import explain_property
-from aitest_lib.reports.report import Confusion, FeatureFlip, PropertyReport, SliceFinding
+from aitest_lib.reports.report import Confusion, PropertyReport, SliceFinding
 from aitest_lib.reports.slices import rank_slices, slice_order
 from aitest_lib.scorers.figures import Figure, judge_gates, status_of
 from aitest_lib.scorers.invariance import Tally
 from aitest_lib.stats.clusters import clustered_rate
 from aitest_lib.stats.intervals import mean, wilson
 from aitest_tasks.baseline import Baseline
-from aitest_tasks.cases import CaseLog, FailureSample
+from aitest_tasks.cases import CaseLog
 from aitest_tasks.runs import Run
+from aitest_tasks.shown import FailureSample
 
 MOST_SLICE_FIGURES = 40
 
@@ -35,9 +36,10 @@ def finish(
     counted: NDArray[np.bool_],
     failing: NDArray[np.bool_],
     table: Confusion | None = None,
-    flips: list[FeatureFlip] | None = None,
     changes: list[SliceFinding] | None = None,
+    **found: Any,
 ) -> dict[str, Any]:
+    """Stores the report of a property, its cases and those to show. `found`: what else the report holds."""
     suite = run.suite.suite
     confidence = float(setting(suite, config, "confidence"))
     incomplete = f"budget: {log.skipped['budget']:,} cases were not asked" if log.skipped["budget"] else None
@@ -59,14 +61,15 @@ def finish(
         confusion=table,
         tolerance=None if base.oracle.classifier else base.oracle.tolerance,
         seed_tolerance=None if base.oracle.classifier or base.labels is None else base.oracle.seed_tolerance,
-        flips=flips or [],
         errors=dict(log.errors.most_common(10)),
         unanswered=sample.unanswered,
         reason=f"{error_rate:.1%} of the cases ended in an error, more than max_error_rate {most:g}"
         if too_many
         else incomplete,
+        **found,
     )
-    report = report.model_copy(update={"explanation": explain_property(report, confidence)})
+    unreadable = run.prepared.get("unreadable", {"count": 0})["count"]
+    report = report.model_copy(update={"explanation": explain_property(report, confidence, unreadable)})
     if writer.ref is None:
         raise RuntimeError("the cases were not written")
     return {

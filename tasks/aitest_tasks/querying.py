@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from prefect import task
 
@@ -22,11 +21,11 @@ from aitest_lib.models.base import Model
 from aitest_lib.models.opening import open_model
 from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
-from aitest_tasks.generation import STATUS
-from aitest_tasks.inputs import input_digests, model_frame
+from aitest_tasks.case_tables import STATUS
+from aitest_tasks.inputs import Inputs, input_digests, joined, model_inputs, predict
 from aitest_tasks.limits import limited
 from aitest_tasks.runs import Run, open_run
-from aitest_tasks.sampling import DIGEST, RANK
+from aitest_tasks.seed_tables import DIGEST, RANK
 
 LARGEST_SHARD = 4_000
 SECONDS_AT_STAKE = 5.0  # work in all shards under way: what a `kill -9` may cost, and enough for their overhead not to show
@@ -165,17 +164,17 @@ def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict
     live.check_stopped()
     run = open_run(run_uri)
     plan = run.store.get_json(ArtifactRef.of(shard))
-    frames, digests = [], []
+    inputs, digests = [], []
     for part in plan["parts"]:
         ref, rows = ArtifactRef.of(part["ref"]), np.array(part["rows"], np.int64)
-        frames.append(model_frame(run, ref, rows))
+        inputs.append(model_inputs(run, ref, rows))
         digests.append(needed(run, ref)[0][rows])
     flat = np.concatenate(digests)
     with live.running():  # a worker of a Dask cluster takes no other part in the run
         share = run.options.get("share")
         if run.options.get("scheduler") and share and share["rate"]:
             live.pause(1 / share["rate"])  # the stream may have been another worker's just now
-        answers = ask(run, pd.concat(frames), flat, plan["repeat"])
+        answers = ask(run, joined(inputs), flat, plan["repeat"])
     reasons = error_reasons(flat, answers)
     if plan["repeat"] == 0:
         add_errors(run, reasons)
@@ -193,10 +192,10 @@ def shard_lost(run: Run, shard: dict[str, Any], reason: str) -> dict[str, Any]:
     return {"sent": len(reasons), "errors": len(reasons)}
 
 
-def ask(run: Run, frame: pd.DataFrame, digests: NDArray[np.void], repeat: int) -> Predictions:
+def ask(run: Run, inputs: Inputs, digests: NDArray[np.void], repeat: int) -> Predictions:
     """Puts inputs to the model and keeps what it answered, also what it answered before it could be used no more."""
     try:
-        answers = run_model(run).predict(frame)
+        answers = predict(run_model(run), inputs)
     except (ModelUnavailable, Interrupted) as error:
         if error.answers is not None:
             write_segment(run.store, run.answers, digests, error.answers, run.run_id, repeat)
@@ -204,7 +203,7 @@ def ask(run: Run, frame: pd.DataFrame, digests: NDArray[np.void], repeat: int) -
     except UnavailableError:
         raise
     except AitestError as error:
-        size = len(frame)
+        size = len(inputs)
         answers = Predictions(np.full(size, None, dtype=object), None, np.full(size, str(error), dtype=object))
     write_segment(run.store, run.answers, digests, answers, run.run_id, repeat)
     return answers

@@ -78,7 +78,7 @@ RECORDS: dict[str, Shape] = {
 # By the names of the cached tasks.
 RESULTS: dict[str, Shape] = {
     "sample_seeds": SEEDS,
-    "generate_cases": "parquet",
+    "generate_cases": {"cases": "parquet"},
     "generate_flips": "parquet",
     "score_property": {"report": "json", "cases": "parquet", "failures": "json"},
 }

@@ -11,24 +11,28 @@ from numpy.typing import NDArray
 from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import TableWriter, get_table
 from aitest_lib.config.suite import PropertyConfig
-from aitest_lib.reports.explain import explain_case
-from aitest_lib.reports.report import FeatureFlip, SliceFinding
+from aitest_lib.reports.explain import explain_case, explain_image_case
+from aitest_lib.reports.report import SliceFinding
 from aitest_lib.reports.slices import rank_changes
 from aitest_lib.scorers.invariance import ERROR, FAILED, InvarianceScorer, Tally
-from aitest_lib.transforms.base import Transform
+from aitest_lib.transforms.base import Transform, unit_of
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.attribution import attributions
 from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, read_baseline
-from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, FailureSample, Rows, cases_schema, text_of, texts
-from aitest_tasks.components import components
+from aitest_tasks.breaking_scoring import score_searches
+from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
+from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
+from aitest_tasks.components import components, searches
 from aitest_tasks.flips import score_flips
-from aitest_tasks.generation import CASE_ID, DISTANCE, PARAMS, STATUS
+from aitest_tasks.image_cases import pixels_of
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
-from aitest_tasks.sampling import RANK, SEED_ID
+from aitest_tasks.seed_tables import RANK, SEED_ID
+from aitest_tasks.shown import FailureSample, ImageRows, Rows, Shown
 
 
 def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +42,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     made = components(run, index)
     scorer = InvarianceScorer(sequential=setting(run.suite.suite, config, "sequential"))
     tallies = [Tally.empty(item.slice, len(base.places)) for item in made]
-    sample = FailureSample(len(made))
+    sample = FailureSample(len(made) + len(searches(run, index)))
     shards = len(run.seeds)
     confidence = float(setting(run.suite.suite, config, "confidence"))
     changed: dict[str, NDArray[np.bool_]] = {}
@@ -60,15 +64,22 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
                 changed = {}
             log.add(block)
             live.progress(config.property, "score", number + 1, len(job["cases"]))
+        points, found_figures = score_searches(run, index, job, base, book, errors, scorer, log, sample)
     figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None)
-    failing = np.any([tally.failures for tally in tallies], axis=0)
-    counted = np.any([tally.trials for tally in tallies], axis=0)
+    figures += found_figures
+    failing, counted = np.zeros((2, len(base.places)), bool)
+    for tally in tallies:
+        failing |= tally.failures
+        counted |= tally.trials
     figures += slice_figures(run, config, base, counted, tallies)
-    flips: list[FeatureFlip] = []
-    if job["flips"]:
-        flips, examples = score_flips(run, book, base, job["flips"]["job"], ArtifactRef.of(job["flips"]["ref"]))
+    found: dict[str, Any] = {"breaking_points": points}
+    if job.get("flips"):
+        found["flips"], examples = score_flips(run, book, base, job["flips"]["job"], ArtifactRef.of(job["flips"]["ref"]))
         sample.cases += examples
-    return finish(run, config, figures, base, log, writer, sample, counted, failing, flips=flips, changes=changes)
+    if job.get("attributed"):
+        asked = run.store.get_json(ArtifactRef.of(job["attributed"]))
+        found["attributions"] = attributions(run, made, asked, base, book)
+    return finish(run, config, figures, base, log, writer, sample, counted, failing, changes=changes, **found)
 
 
 def _score_shard(
@@ -81,7 +92,7 @@ def _score_shard(
     tally: Tally,
     ref: ArtifactRef,
     seeds_ref: ArtifactRef,
-) -> tuple[CaseBlock, Rows]:
+) -> tuple[CaseBlock, Shown]:
     cases = get_table(run.store, ref)
     seeds = get_table(run.store, seeds_ref)
     ranks = cases.column(RANK).to_numpy().astype(np.int64)
@@ -110,24 +121,30 @@ def _score_shard(
     tally.error[ranks] = outcome == ERROR
     observed = book.labels(places)
     expected = book.labels(base.places[ranks])
-    rows = Rows(seeds, [json.loads(text) for text in cases.column(PARAMS).to_pylist()])
+    params = [json.loads(text) for text in cases.column(PARAMS).to_pylist()]
+    inputs = pixels_of(cases) if run.modality == "image" else ref
+    rows: Shown = (
+        ImageRows(run.store, seeds, [(inputs, row) for row in range(len(skip))])
+        if run.modality == "image"
+        else Rows(seeds, params)
+    )
     score = own_scores(book, places, values)
     explanation: list[str | None] = [None] * len(skip)
-    for row in np.flatnonzero(outcome == FAILED):
-        explanation[row] = explain_case(
-            component.name,
-            rows.changes(int(row), run.profile),
-            text_of(expected[row]),
-            text_of(observed[row]),
-            None if np.isnan(score[row]) else float(score[row]),
-            tolerance=None if base.oracle.classifier else base.oracle.tolerance,
-        )
+    for row in np.flatnonzero(outcome == FAILED).tolist():
+        before, after = text_of(expected[row]), text_of(observed[row])
+        own = None if np.isnan(score[row]) else float(score[row])
+        if isinstance(rows, Rows):
+            tolerance = None if base.oracle.classifier else base.oracle.tolerance
+            changed = rows.changes(row, run.profile)
+            explanation[row] = explain_case(component.name, changed, before, after, own, tolerance=tolerance)
+        else:
+            explanation[row] = explain_image_case(component.name, params[row], unit_of(component), before, after, own, None)
     return (
         CaseBlock(
             case_id=cases.column(CASE_ID).to_pylist(),
             seed_id=cases.column(SEED_ID).to_pylist(),
             transform=component.name,
-            strength=component.strength_value,
+            strength=[component.strength_value] * len(skip),
             params=cases.column(PARAMS).to_pylist(),
             expected=texts(expected),
             observed=texts(observed),
@@ -136,7 +153,7 @@ def _score_shard(
             reason=reason,
             explanation=explanation,
             distance=cases.column(DISTANCE).to_numpy(),
-            input_uri=run.store.url_of(ref.uri),
+            input_uri=[f"{run.store.url_of(inputs.uri)}#{row}" for row in range(len(skip))],
             asked=asked,
             ranks=ranks,
         ),

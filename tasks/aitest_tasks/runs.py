@@ -23,13 +23,17 @@ from aitest_lib.answers import folder
 from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.config.card import LoadedCard, load_card_data
-from aitest_lib.config.loading import Document
-from aitest_lib.config.suite import LoadedSuite, suite_of, transforms_of
+from aitest_lib.config.loading import Document, Location
+from aitest_lib.config.suite import LoadedSuite, searches_of, suite_of, transforms_of
+from aitest_lib.config.templates import modality
 from aitest_lib.data.schema import Profile
+from aitest_lib.data.sources import Source, open_source
 from aitest_lib.data.table import TableSource
 from aitest_lib.errors import ArtifactMissing, InputError, StoreError
 from aitest_lib.properties.catalog import spec
 from aitest_lib.reports.report import FailingCase, RunReport
+from aitest_lib.searches.strengths import StrengthSearch
+from aitest_lib.transforms.base import Transform
 from aitest_lib.types import ArtifactRef, ModelInfo
 from aitest_tasks import live
 from aitest_tasks.records import MODEL, RECORDS, misfit
@@ -71,9 +75,14 @@ class Run:
         return ModelInfo(**data)
 
     @property
-    def test(self) -> TableSource:
-        """The table of the seeds."""
-        return TableSource(self.record["test"])
+    def modality(self) -> str:
+        """What an input is: tabular, image, …"""
+        return modality(self.info.type)
+
+    @cached_property
+    def test(self) -> Source:
+        """The data of the seeds."""
+        return open_source(self.record["test"], self.modality)
 
     @property
     def train(self) -> TableSource | None:
@@ -237,6 +246,8 @@ def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
     result = {"aitest": __version__}
     for index, item in enumerate(loaded.suite.properties):
         if spec(item.property).shape == "perturbation":
-            parts = transforms_of(item, loaded.document, ("properties", index))
+            at: Location = ("properties", index)
+            parts: list[Transform | StrengthSearch] = [*transforms_of(item, loaded.document, at)]
+            parts += searches_of(item, loaded.document, at)
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in parts])
     return result

@@ -11,21 +11,24 @@ from prefect import task
 from aitest_lib.artifacts.codecs import put_table
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.card import LoadedCard
+from aitest_lib.config.inputs import Image
 from aitest_lib.config.loading import Location
-from aitest_lib.config.suite import DataConfig, LoadedSuite, transforms_of
+from aitest_lib.config.suite import DataConfig, LoadedSuite, searches_of, transforms_of
+from aitest_lib.config.templates import modality
+from aitest_lib.data.images import ImageSource
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.schema import Profile, build_profile
+from aitest_lib.data.sources import Source
 from aitest_lib.data.table import TableSource, row_digests
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.catalog import spec
 from aitest_tasks.caching import CACHED, job_key
+from aitest_tasks.image_seeds import write_image_seeds
 from aitest_tasks.runs import Run, open_run
+from aitest_tasks.seed_tables import DIGEST, LABEL, RANK, SEED_ID, seen_labels
 
 SHARD_ROWS = 4_096
-MOST_CLASSES = 1_000
-# Names of the columns that aitest adds to a shard; a data column may not start like them.
-SEED_ID, RANK, DIGEST, LABEL = "@seed_id", "@rank", "@digest", "@label"
 
 
 def sampler_of(data: DataConfig) -> StratifiedSampler:
@@ -34,7 +37,10 @@ def sampler_of(data: DataConfig) -> StratifiedSampler:
 
 
 def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[str]:
-    """The columns that go to the model, in its order: the card's, else all but the label and the ignored ones."""
+    """The columns that go to the model, in its order: the card's, else all but the label and the ignored ones. Of images,
+    none: what stands beside them is not sent."""
+    if modality(card.card.type) != "tabular":
+        return []
     if card.card.inputs.columns is not None:
         for name in card.card.inputs.columns:
             if name not in names:
@@ -49,9 +55,13 @@ def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[s
     return [name for name in names if name != data.label and name not in ignored]
 
 
-def check_data(loaded: LoadedSuite, source: TableSource) -> None:
+def check_data(loaded: LoadedSuite, source: Source) -> None:
     """Raises `InputError`, with its place in the suite, where that names a column or a label the data do not have."""
     names, data = source.schema.names, loaded.suite.data
+    if isinstance(source, ImageSource):
+        for key, given in (("train", data.train), ("rules", data.rules)):
+            if given:
+                raise loaded.document.error(("data", key), "is for tables, and this model takes images; leave it out")
     named: list[tuple[Location, str]] = [(("data", "protected", name), name) for name in data.protected]
     named += [(("data", "schema", name), name) for name in data.columns]
     named += [(("data", "label"), data.label)] if data.label else []
@@ -73,8 +83,10 @@ def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
     """A gate on a slice that no column and no transform can make would be inconclusive only after everything was paid for."""
     for index, item in enumerate(loaded.suite.properties):
         at: Location = ("properties", index)
-        made = transforms_of(item, loaded.document, at) if spec(item.property).shape == "perturbation" else []
-        known = {*names, "class", "label", *(key for part in made for key in part.slice)}
+        made: list[Any] = []
+        if spec(item.property).shape == "perturbation":
+            made = [*transforms_of(item, loaded.document, at), *searches_of(item, loaded.document, at)]
+        known = {*names, "class", "label", "size", *(key for part in made for key in part.slice)}
         for metric, given in item.gates.items():
             for gate in given if isinstance(given, list) else [given]:
                 for key in gate.slice or {}:
@@ -82,8 +94,8 @@ def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
                         raise loaded.document.error((*at, "gates", metric), f"slice: {unknown('slice', key, known)}")
 
 
-def check_rows(*sources: TableSource | None) -> None:
-    """Raises `InputError` where a table has no rows."""
+def check_rows(*sources: Source | None) -> None:
+    """Raises `InputError` where data have no rows."""
     for source in sources:
         if source is not None:
             source.rows  # noqa: B018 -- counting is what raises
@@ -92,7 +104,7 @@ def check_rows(*sources: TableSource | None) -> None:
 def sampling_job(run: Run) -> dict[str, Any]:
     """Everything that the seeds depend on."""
     data = run.suite.suite.data
-    return {
+    job = {
         "sampler": sampler_of(data).fingerprint(),
         "data": run.record["test_digest"],
         "train": run.record["train_digest"],
@@ -102,8 +114,15 @@ def sampling_job(run: Run) -> dict[str, Any]:
         "columns": run.record["columns"],
         "random_seed": run.suite.suite.random_seed,
         "shard_rows": SHARD_ROWS,
-        "classifier": run.info.type == "tabular-classifier",
+        "classifier": run.info.type.endswith("-classifier"),
     }
+    if run.modality == "image":
+        image = run.card.card.inputs.image if run.record["card"] else None
+        job |= {
+            "image": None if image is None else image.model_dump(mode="json"),
+            "classes": None if run.info.classes is None else list(run.info.classes),
+        }
+    return job
 
 
 @task(name="sample_seeds", cache_key_fn=job_key, **CACHED)
@@ -113,10 +132,16 @@ def sample_seeds(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     Returns references to the profile, the shards and the rows' positions in the file, the numbers of rows and seeds, and
     the labels seen.
     """
-    run = open_run(run_uri)
-    return write_seeds(
-        run.store, run.test, run.train, run.suite.suite.data, job["columns"], job["random_seed"], job["classifier"]
-    )
+    return sample(open_run(run_uri), job)
+
+
+def sample(run: Run, job: dict[str, Any]) -> dict[str, Any]:
+    """The work of `sample_seeds`, without Prefect."""
+    data, test = run.suite.suite.data, run.test
+    if isinstance(test, ImageSource):
+        image = None if job["image"] is None else Image.model_validate(job["image"])
+        return write_image_seeds(run.store, test, data, sampler_of(data), job["random_seed"], image, job["classes"])
+    return write_seeds(run.store, test, run.train, data, job["columns"], job["random_seed"], job["classifier"])
 
 
 def write_seeds(
@@ -134,7 +159,7 @@ def write_seeds(
     public = [name for name in test.schema.names if name not in private]
     strata = data.label if classifier else None
     chosen = sampler_of(data).choose(test, public, profile.private, strata, random_seed)
-    labels = _seen_labels(test, data.label, classifier)
+    labels = seen_labels(test, data.label, classifier)
     table = test.take(chosen.positions, public)
     sent = [name for name in columns if name not in private]
     shards = []
@@ -162,32 +187,3 @@ def write_seeds(
 def changeable(profile: Profile, columns: list[str]) -> list[str]:
     """The sent columns that a transform may change."""
     return [name for name in columns if not profile[name].fixed]
-
-
-def _seen_labels(source: TableSource, label: str | None, classifier: bool) -> list[Any]:
-    """The distinct labels of a classifier's data; missing, too many or a single one are errors."""
-    if label is None:
-        return []
-    kind = source.schema.field(label).type
-    seen: set[Any] = set()
-    missing = 0
-    for batch in source.batches([label]):
-        column = batch.column(label)
-        missing += column.null_count
-        if classifier:
-            seen.update(column.drop_null().unique().to_pylist())
-            if len(seen) > MOST_CLASSES:
-                raise InputError(
-                    f"data.label {label!r}: got more than {MOST_CLASSES} distinct labels, expected classes; "
-                    "is it the right column?"
-                )
-    if missing:
-        raise InputError(f"data.label {label!r}: {missing} of {source.rows} rows have no label; drop them or fill them in")
-    if classifier and len(seen) == 1:
-        raise InputError(
-            f"data.label {label!r}: got the one class {seen.pop()!r} in all rows, expected at least two; "
-            "is it the right column?"
-        )
-    if not classifier and not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise InputError(f"data.label {label!r}: got {kind} labels, expected numbers for a regressor")
-    return sorted(seen, key=lambda value: (str(type(value)), value))

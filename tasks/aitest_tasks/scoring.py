@@ -14,7 +14,7 @@ from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.caching import CACHED, job_key
-from aitest_tasks.components import components
+from aitest_tasks.components import components, searches
 from aitest_tasks.group_scoring import score_group
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.querying import answer_book, needed, run_errors
@@ -24,11 +24,16 @@ from aitest_tasks.runs import Run, open_run
 SCORING_VERSION = 1
 
 
-def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, flips: dict[str, Any] | None) -> dict[str, Any]:
-    """Everything that a property's report depends on; the answers stand in it by their digest."""
+def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, more: dict[str, Any]) -> dict[str, Any]:
+    """Everything that a property's report depends on; the answers stand in it by their digest. `more`: what was asked beyond
+    the cases of all components: `flips`, and the artifacts that list what was `searched` and `attributed`."""
     config = run.suite.suite.properties[index]
     books = [answer_book(run, repeat) for repeat in range(1 if run.prepared["deterministic"] else 1 + SELF_FLIP_REPEATS)]
-    refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases), *([ArtifactRef.of(flips["ref"])] if flips else [])]
+    refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases)]
+    if more.get("flips"):
+        refs.append(ArtifactRef.of(more["flips"]["ref"]))
+    for listed in (more.get("searched"), more.get("attributed")):
+        refs += [ArtifactRef.of(one["ref"]) for one in run.store.get_json(ArtifactRef.of(listed))] if listed else []
     return {
         "aitest": __version__,  # a release may word a sentence differently; scoring again costs no query
         "scoring": SCORING_VERSION,
@@ -38,6 +43,7 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
             mode="json", by_alias=True, include={"confidence", "max_error_rate", "sequential", "decide"}
         ),
         "components": [item.fingerprint() for item in components(run, index)],
+        "searches": [item.fingerprint() for item in searches(run, index)],
         "cases": cases,
         "seeds": [ref.to_dict() for ref in run.seeds],
         "profile": run.prepared["profile"],
@@ -48,7 +54,7 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         "answers": [book_digest(book, book.find(needed(run, ref)[0])) for book in books for ref in refs],
         "errors": digest(run_errors(run)),
         "unpaid": unpaid,
-        "flips": flips,
+        **{name: value for name, value in more.items() if value is not None},
         "self_flip_rate": run.prepared["self_flip_rate"],
     }
 

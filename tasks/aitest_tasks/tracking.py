@@ -134,7 +134,8 @@ class Tracking:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         with quiet():
-            name = Path(run.record["test"]).name if not run.test.in_memory else "DataFrame"
+            given = "array" if run.modality == "image" else "DataFrame"
+            name = Path(run.record["test"]).name if not run.test.in_memory else given
             data = Dataset(
                 name=name,
                 digest=run.record["test_digest"][:36],
@@ -258,8 +259,9 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
     for name, figure in figures(found).items():
         tracking.text(child, figure, f"figures/{name}.svg")
-    if failures:
-        tracking.table(child, failure_table(failures), "failures.json")
+    failed = [case for case in failures if case.outcome == "failed"]
+    if failed:
+        tracking.table(child, failure_table(failed), "failures.json")
     tracking.end(child)
 
 
@@ -274,9 +276,9 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     tracking.dataset(run.run_id, run)
     tracking.text(run.run_id, report.model_dump_json(indent=1), "report.json")
     tracking.text(run.run_id, render_html(report, failures), "report.html")
-    shown = [case for cases in failures.values() for case in cases]
-    if shown:
-        tracking.table(run.run_id, failure_table(shown), "failures.json")
+    failed = [case for cases in failures.values() for case in cases if case.outcome == "failed"]
+    if failed:
+        tracking.table(run.run_id, failure_table(failed), "failures.json")
     tracking.end(run.run_id)
 
 
@@ -309,7 +311,8 @@ def figures(report: PropertyReport) -> dict[str, str]:
 
 
 def failure_table(failures: list[FailingCase]) -> pd.DataFrame:
-    """Failing cases as an MLflow table: the sentence why, then seed and case side by side."""
+    """Failing cases as an MLflow table: the sentence why, then seed and case side by side. Pictures stay in the page: an
+    image is named by what stands beside it in the data, e.g. its file."""
     rows = [
         {
             "transform": case.transform or "",

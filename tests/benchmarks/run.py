@@ -18,6 +18,7 @@ import numpy as np
 from compare import compare
 from growth import growth, memory
 from idle import idle
+from images import images
 from project import project
 from reach import endpoint, s3
 from spread import spread
@@ -172,6 +173,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "growth": growth,
     "idle": idle,
     "spread": spread,
+    "images": images,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,

@@ -18,16 +18,24 @@ from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.parameters import describe, parameter_model
 from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import InvarianceScorer
+from aitest_lib.searches.breaking_point import BreakingPoint
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.transforms.base import TabularTransform, Transform
+from aitest_lib.transforms.image.base import ImageTransform
 
 REGISTERED = list(components().values())
-OWN = [StratifiedSampler, InvarianceScorer, SmallestFlip]
+OWN = [StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint]
 every_component = pytest.mark.parametrize("cls", [*REGISTERED, *OWN], ids=lambda cls: cls.name)
 every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.name)
 every_transform = pytest.mark.parametrize(
     "cls", [cls for cls in REGISTERED if issubclass(cls, TabularTransform)], ids=lambda cls: cls.name
 )
+REQUIRED: dict[str, dict[str, Any]] = {"compose": {"parts": [{"name": "rotate"}, {"name": "inverse"}]}}
+
+
+def plain(cls: type[Component]) -> Any:
+    """A component with its defaults, and what it cannot be without."""
+    return cls(**REQUIRED.get(cls.name, {}))
 
 
 def limits(cls: type[Component]) -> dict[str, dict[str, Any]]:
@@ -58,7 +66,7 @@ def test_it_is_named_versioned_and_documented(cls):
 
 @every_component
 def test_it_does_not_change_once_made(cls):
-    made = cls()
+    made = plain(cls)
     assert dataclasses.is_dataclass(made)
     for field in dataclasses.fields(cls):
         assert field.kw_only
@@ -68,7 +76,7 @@ def test_it_does_not_change_once_made(cls):
 
 @every_component
 def test_it_is_its_parameters(cls):
-    made = cls()
+    made = plain(cls)
     parameters = made.parameters()
     assert json.loads(json.dumps(parameters, allow_nan=False)) == json.loads(json.dumps(parameters))
     again = cls(**parameters)
@@ -81,9 +89,9 @@ def test_it_is_its_parameters(cls):
 
 @every_component
 def test_its_fingerprint_tells_versions_apart(cls, monkeypatch):
-    before = cls().fingerprint()
+    before = plain(cls).fingerprint()
     monkeypatch.setattr(cls, "version", cls.version + 1)
-    assert cls().fingerprint() != before
+    assert plain(cls).fingerprint() != before
 
 
 @every_registered
@@ -97,9 +105,10 @@ def test_every_parameter_is_told_to_users(cls):
 @every_registered
 def test_defaults_are_valid_and_limits_are_kept(cls):
     model = parameter_model(cls)
-    assert cls(**model().model_dump()) == cls()
+    required = REQUIRED.get(cls.name, {})
+    assert cls(**model(**required).model_dump()) == plain(cls)
     with pytest.raises(ValueError, match="extra"):
-        model(no_such_parameter=1)
+        model(**required, no_such_parameter=1)
     for name, given in limits(cls).items():
         outside = {"gt": given.get("gt"), "ge": None, "lt": given.get("lt"), "le": None}
         if "ge" in given:
@@ -109,7 +118,7 @@ def test_defaults_are_valid_and_limits_are_kept(cls):
         for value in outside.values():
             if value is not None:
                 with pytest.raises(ValueError, match=name):
-                    model(**{name: value})
+                    model(**required, **{name: value})
 
 
 @every_registered
@@ -119,9 +128,10 @@ def test_a_transform_says_what_it_works_on(cls):
     assert cls.distance_unit
     names = {field.name for field in dataclasses.fields(cls)}
     assert cls.strength is None or cls.strength in names
-    made = cls()
-    assert made.slice["transform"] == cls.name
-    assert made.strength_value == (None if cls.strength is None else getattr(made, cls.strength))
+    made = plain(cls)
+    assert made.slice["transform"] == ("rotate + inverse" if cls.name == "compose" else cls.name)
+    own = None if cls.strength is None else getattr(made, cls.strength)
+    assert made.strength_value == (made.severity if own is None and isinstance(made, ImageTransform) else own)
 
 
 @every_registered

@@ -1,5 +1,7 @@
 """What every component makes of fixed seeds, pinned by name and version: other output needs another version.
 
+Transforms of images are pinned by their pixels, in test_golden_images.py.
+
 Caches trust the version. Where an output was meant to change, raise the component's `version` and print the new digests:
 
     python tests/golden/test_golden.py > tests/golden/digests.json
@@ -29,6 +31,7 @@ from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import Answered, InvarianceScorer, Tally
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.transforms.base import TabularTransform
+from aitest_lib.transforms.image.base import ImageTransform
 from aitest_tasks.generation import write_cases
 
 DIGESTS = Path(__file__).with_name("digests.json")
@@ -127,7 +130,7 @@ def test_nothing_is_pinned_that_is_no_more():
 
 def test_all_components_are_pinned():
     unpinned = set(components().values()) - {cls for cls, _ in pinned()}
-    assert unpinned == set()
+    assert {cls for cls in unpinned if not issubclass(cls, ImageTransform)} == set()
 
 
 def test_a_changed_output_is_noticed(monkeypatch):

@@ -93,6 +93,7 @@ def test_a_worker_is_killed_with_all_that_it_runs(project, services, store, serv
     services.kill_worker(0)
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
+    assert project.report("report.json")["status"] != "error", project.report("report.json")["properties"]
     report, found = cases(project, store)
     assert found == alone
     assert len(server.distinct) == report["queries"]["planned"]
@@ -113,6 +114,7 @@ def test_the_prefect_server_is_killed(project, services, store, server, alone):
         done = project.cli("resume", run_id, timeout=300)
         assert done.code == 0, done.text
     (project.folder / "report.json").write_text(project.cli("show", run_id, "--format", "json").out)
+    assert project.report("report.json")["status"] != "error", project.report("report.json")["properties"]
     report, found = cases(project, store)
     assert found == alone
     assert len(server.distinct) == report["queries"]["planned"]

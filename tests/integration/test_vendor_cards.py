@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 import pytest
+import vendor_images as images
 import vendor_speech as speech
 import vendor_tables as tables
 import vendor_texts as texts
@@ -40,7 +41,9 @@ SERVICES: dict[str, type[Vendor]] = {
     "seldon": tables.Seldon,
     "bentoml": tables.Bento,
     "hf-text-classification": texts.HfText,
-    "hf-image-classification": texts.HfImage,
+    "hf-image-classification": images.HfImage,
+    "kserve-v2-image": images.KserveImages,
+    "tf-serving-image": images.TfServingImages,
     "hf-speech": speech.HfSpeech,
     "openai-transcriptions": speech.OpenAi,
     "whisper-cpp": speech.WhisperCpp,
@@ -61,7 +64,7 @@ SERVICES: dict[str, type[Vendor]] = {
 NUMERIC = {"kserve-v2", "tf-serving", "sagemaker-csv", "sagemaker-json"}
 FALLBACK = {"rasa": "nlu_fallback", "dialogflow-es": "Default Fallback Intent", "lex-v2": "FallbackIntent"}
 SCORED = ["json-endpoint", "score-endpoint", "kserve-v2", "tf-serving", "vertex", "sagemaker-csv", "sagemaker-json"]
-SCORED += ["ibm-wml", "seldon"]
+SCORED += ["ibm-wml", "seldon", "kserve-v2-image", "tf-serving-image"]
 
 # The columns stand in another order than the cards', and one of them is not the model's.
 PEOPLE = pd.DataFrame(
@@ -76,6 +79,7 @@ NUMBERS = PEOPLE.drop(columns="job").assign(debt=[0, 3.25, -40, 1e-3, 50])
 TRANSFERS = pd.DataFrame({"hour": [3, 12, 4, 5], "amount": [500, 500, 20, 101.5], "country": ["IT", "FR", "IT", None]})
 TEXTS = ["a good day", 'a "bad" day\n', "good ${HF_TOKEN} {{ 1 }}", "nothing", "good"]
 TURNS = [["I want to fly to Rome"], ["hi", 'Please cancel "it"'], ["tell me a joke"], ["cancel it", "no, fly {{ there }}"]]
+LEVELS = [10, 200, 90, 250]
 HEARD = ["tone 300 for 2 tenths", "", "tone 500 for 4 tenths", "tone 800 for 1 tenths"]
 
 
@@ -118,8 +122,9 @@ def inputs_of(name: str, kind: str) -> tuple[Any, list[Any]]:
     if kind == "text-classifier":
         return TEXTS, ["POSITIVE" if "good" in text else "NEGATIVE" for text in TEXTS]
     if kind == "image-classifier":
-        lights = [10, 200, 90, 250]
-        return np.array([np.full((8, 6, 3), light, np.uint8) for light in lights]), ["dark", "light", "dark", "light"]
+        shape = (8, 6, 3) if name == "hf-image-classification" else (64, 48, 1)
+        dark, light = ("dark", "light") if name == "hf-image-classification" else ("defect", "good")
+        return np.array([np.full(shape, level, np.uint8) for level in LEVELS]), [dark, light, dark, light]
     if kind == "speech-to-text":
         return [clip(text) for text in HEARD], HEARD
     return [conversation(user) for user in TURNS], [texts.intent(user[-1]) or FALLBACK.get(name, "none") for user in TURNS]
@@ -139,7 +144,7 @@ def opened(name: str, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], s
     endpoint = card["endpoint"]
     for step in (steps := endpoint.get("steps", [])):
         step |= {"every_s": 0.02} if "until" in step else {}
-    if endpoint.get("batch_size", 256) > 1 and card["type"] in ("tabular-classifier", "text-classifier"):
+    if endpoint.get("batch_size", 256) > 1 and card["type"] in ("tabular-classifier", "text-classifier", "image-classifier"):
         endpoint["batch_size"] = 2
     called = [one for one in [endpoint, *steps] if "://" in one["url"]]
     hosts = {urlsplit(one["url"]).netloc for one in called} | (
@@ -229,6 +234,7 @@ def test_a_refused_input_is_an_error_of_its_own(name: str, monkeypatch: pytest.M
 
 
 OPEN = {"mlflow-scoring", "kserve-v2", "kserve-v2-columns", "tf-serving", "seldon", "bentoml", "whisper-cpp", "vosk"}
+OPEN |= {"kserve-v2-image", "tf-serving-image"}
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - OPEN))
@@ -280,6 +286,23 @@ def test_every_conversation_has_a_session_of_its_own(name: str, monkeypatch: pyt
         card.predict()
         card.predict()
     assert len(set(card.vendor.sessions)) == len(card.vendor.sessions) == 2 * len(card.expected)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_grey_and_colour_images_as_png(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened("hf-image-classification", monkeypatch) as card:
+        pixels = np.array([np.full((5, 7, channels), level, np.uint8) for level in LEVELS])
+        assert list(card.model.predict(pixels).labels) == card.expected
+
+
+@pytest.mark.parametrize("name", ["kserve-v2-image", "tf-serving-image"])
+def test_colour_images_where_the_card_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_colour(text: str) -> str:
+        return text.replace("channels: 1", "channels: 3").replace("}}, 1, 64", "}}, 3, 64")
+
+    with opened(name, monkeypatch, in_colour) as card:
+        card.vendor.channels = 3
+        assert list(card.model.predict(np.repeat(card.inputs, 3, axis=3)).labels) == card.expected
 
 
 @pytest.mark.parametrize("name", ["lex-v2", "dialogflow-es"])

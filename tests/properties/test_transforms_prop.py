@@ -19,7 +19,8 @@ from aitest_lib.registry import components
 from aitest_lib.rng import rng_for
 from aitest_lib.transforms.base import TabularTransform
 from aitest_lib.transforms.tabular import CategorySwap, MissingValue, NumericNoise
-from aitest_tasks.generation import STATUS, write_cases
+from aitest_tasks.case_tables import STATUS
+from aitest_tasks.generation import write_cases
 
 SEEDS = seeds_of(rows(), SCHEMA, protected=PROTECTED)
 COMPONENTS = [NumericNoise(epsilon=0.1), NumericNoise(epsilon=10), NumericNoise(epsilon=1e-6), CategorySwap(), MissingValue()]

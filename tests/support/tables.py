@@ -109,7 +109,8 @@ def seeds_of(
     **data: Any,
 ) -> Seeds:
     """The seeds of a frame; `columns` are sent to the model, all by default."""
-    from aitest_tasks.sampling import SEED_ID, changeable, write_seeds
+    from aitest_tasks.sampling import changeable, write_seeds
+    from aitest_tasks.seed_tables import SEED_ID
 
     store = Store(tempfile.mkdtemp(dir=_home.name))
     config = DataConfig.model_validate(

@@ -1,8 +1,7 @@
-"""Services that classify texts, conversations and images."""
+"""Services that classify texts and conversations."""
 
 from __future__ import annotations
 
-import io
 from typing import Any, ClassVar
 
 from vendor_server import Refusal, Reply, Request, Vendor, authorized, bearer, expect, secret_of, signed
@@ -31,22 +30,6 @@ class HfText(Vendor):
         self.refuse_bad(data["inputs"])
         answers = [scores("POSITIVE" if "good" in text else "NEGATIVE", "NEGATIVE", "POSITIVE") for text in data["inputs"]]
         return answers[0] if len(answers) == 1 and not self.nested else answers
-
-
-class HfImage(Vendor):
-    refusal = Reply(400, {"error": "cannot identify image file"})
-
-    def answer(self, request: Request) -> Any:
-        import numpy as np
-        from PIL import Image
-
-        path = "/hf-inference/models/google/vit-base-patch16-224"
-        expect((request.method, request.path, request.type) == ("POST", path, "image/png"), "another method, path or type")
-        bearer(request, "HF_TOKEN")
-        expect(request.body.startswith(b"\x89PNG"), "expected a PNG file")
-        light = float(np.asarray(Image.open(io.BytesIO(request.body)).convert("L")).mean())
-        self.refuse_bad([light])
-        return scores("light" if light > 127 else "dark", "dark", "light")
 
 
 def scores(label: str, *classes: str) -> list[dict[str, Any]]:

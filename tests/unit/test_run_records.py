@@ -91,14 +91,16 @@ def result(name, value):
 def test_only_results_of_their_tasks_shape_are_ours():
     cases = REF | {"codec": "parquet", "uri": REF["uri"].replace("json", "parquet")}
     scored = {"report": REF, "cases": cases, "failures": REF}
-    assert is_ours("generate_cases-12ab", result("generate_cases", cases).encode())
+    generated = {"cases": cases}
+    assert is_ours("generate_cases-12ab", result("generate_cases", generated).encode())
+    assert is_ours("generate_cases-12ab", result("generate_cases", generated | {"pixels": cases}).encode())
     assert is_ours("score_property-12ab", result("score_property", scored).encode())
-    for wrong in ({}, [], 5, None, "x", scored, cases | {"uri": "../../x"}, cases | {"uri": 5}):
+    for wrong in ({}, [], 5, None, "x", REF, {"cases": cases | {"uri": "../../x"}}, {"cases": cases | {"uri": 5}}):
         assert not is_ours("generate_cases-12ab", result("generate_cases", wrong).encode()), wrong
     assert not is_ours("score_property-12ab", result("score_property", scored | {"report": cases}).encode())
-    assert not is_ours("something_else-12ab", result("something_else", cases).encode())
+    assert not is_ours("something_else-12ab", result("something_else", generated).encode())
     assert not is_ours("generate_cases-12ab", b"[" * 200_000)
-    assert not is_ours("score_property-12ab", result("generate_cases", cases).encode())
+    assert not is_ours("score_property-12ab", result("generate_cases", generated).encode())
 
 
 def test_results_that_are_none_are_made_again_once(store, tmp_path):

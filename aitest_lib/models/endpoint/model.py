@@ -6,18 +6,22 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from threading import Lock
 
+import numpy as np
+
 from aitest_lib.config.card import LoadedCard
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError, ModelUnavailable
 from aitest_lib.models.answers import joined
 from aitest_lib.models.base import StopSwitch, Usage, hidden, hiding, private_mask
-from aitest_lib.models.batches import Batch, isolate, not_asked, taken
-from aitest_lib.models.endpoint.payloads import Payload, checked_inputs
+from aitest_lib.models.batches import Batch, cut, images_within, isolate, not_asked
+from aitest_lib.models.endpoint.payloads import Payload
 from aitest_lib.models.endpoint.responses import Reader
 from aitest_lib.models.endpoint.steps import Exchange, StepFailed, StepRefused
 from aitest_lib.models.endpoint.transport import Transport
+from aitest_lib.models.input_checks import checked_inputs
 from aitest_lib.types import ModelInfo, Predictions
 
 NEVER_USABLE_AFTER = 20  # calls with a single input answered unusably, and not one usable answer yet
+MOST_NUMBERS = 1_000_000  # of pixels in one call, about 20 MB of JSON
 REFUSED_AFTER = 40  # calls with a single input, each asked twice, denied since the last usable answer
 DENIED = {403: "check that the credentials may use this model", 404: "check `endpoint.url`"}
 
@@ -48,12 +52,11 @@ class EndpointModel:
     def predict(self, inputs: Batch) -> Predictions:
         """The answers to n inputs, `batch_size` of them a call.
 
-        `inputs`: a DataFrame (tabular), texts, conversations (lists of turns {role, text}), uint8 images N×H×W or N×H×W×C, or
-        clips. A `ModelUnavailable` or `Interrupted` carries the answers that came before it.
+        `inputs`: a DataFrame (tabular), texts, conversations (lists of turns {role, text}), uint8 images N×H×W×C, or clips. A
+        `ModelUnavailable` or `Interrupted` carries the answers that came before it.
         """
-        inputs = checked_inputs(inputs, self._card)
-        size = self._endpoint.batch_size
-        batches = [taken(inputs, slice(start, start + size)) for start in range(0, len(inputs), size)]
+        inputs = checked_inputs(inputs, self._card.name, self._card.type, self._card.inputs)
+        batches = cut(inputs, self._size(inputs))
         hide = private_mask(inputs, self._private)
 
         def answers(batch: Batch) -> Predictions:
@@ -72,6 +75,13 @@ class EndpointModel:
     def close(self) -> None:
         """Closes the connections."""
         self._transport.close()
+
+    def _size(self, inputs: Batch) -> int:
+        """As many inputs a call as the card says; fewer where that many images as numbers would be too much text."""
+        size = self._endpoint.batch_size
+        if isinstance(inputs, np.ndarray) and "images" in self._exchange.uses:
+            return min(size, images_within(inputs, MOST_NUMBERS))
+        return size
 
     def _in_parallel(self, batches: list[Batch], answers: Callable[[Batch], Predictions]) -> list[Predictions]:
         with ThreadPoolExecutor(min(self._endpoint.concurrency, len(batches)), "aitest-endpoint") as pool:

@@ -18,17 +18,11 @@ from aitest_lib.config.card import Card
 from aitest_lib.config.inputs import Image
 from aitest_lib.config.templates import modality
 from aitest_lib.errors import InputError, ModelAnswerError
-from aitest_lib.models.base import select_columns
 from aitest_lib.models.batches import Batch
+from aitest_lib.models.pixels import Pixels, prepared_images
 from aitest_lib.types import Clip
 
-EXPECTED = {
-    "tabular": "a DataFrame",
-    "text": "a list of texts",
-    "conversation": "a list of conversations, each a list of turns {role, text}",
-    "image": "a uint8 array N×H×W or N×H×W×C",
-    "speech": "a list of clips",
-}
+PNG_LEVEL = 3  # thrice as fast as Pillow's 6, for a tenth more bytes
 
 
 class Payload:
@@ -54,62 +48,31 @@ class Payload:
         return wav_bytes(clip), "audio/wav"
 
 
-def checked_inputs(inputs: Any, card: Card) -> Batch:
-    """The inputs, columns selected; `InputError` where they are not of the kind that the card's type takes."""
-    kind = modality(card.type)
-    if kind == "tabular" and isinstance(inputs, pd.DataFrame):
-        return select_columns(inputs, card)
-    if kind == "image" and isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8 and inputs.ndim in (3, 4):
-        return _fitting_images(inputs, card)
-    if kind in ("text", "conversation", "speech") and isinstance(inputs, (list, tuple)):
-        wanted = {"text": str, "conversation": (list, tuple), "speech": Clip}[kind]
-        if all(isinstance(one, wanted) for one in inputs):  # type: ignore[arg-type]
-            return _fitting_clips(inputs, card) if kind == "speech" else inputs
-    got = f"a {type(inputs).__name__}"
-    if isinstance(inputs, np.ndarray):
-        got = f"an array of {inputs.dtype} with {inputs.ndim} axes"
-    elif isinstance(inputs, (list, tuple)) and inputs:
-        got += f" that holds a {type(inputs[0]).__name__}"
-    raise InputError(f"{card.name} ({card.type}): got {got} as inputs, expected {EXPECTED[kind]}")
-
-
 def plain_rows(inputs: pd.DataFrame) -> list[list[Any]]:
     """The rows as lists of Python values; missing values of every kind are None."""
     columns = [_plain_column(inputs.iloc[:, n]) for n in range(inputs.shape[1])]
     return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(len(inputs))]
 
 
-def nested_images(images: NDArray[np.uint8], image: Image | None) -> list[Any]:
-    """Pixels as the model takes them, as nested lists: scaled, standardised and laid out as the card says."""
+def nested_images(images: Pixels, image: Image | None) -> list[Any]:
+    """Pixels as the model takes them, as nested lists; grey ones have an axis of channels if the card says `channels`."""
     image = image or Image()
-    values: NDArray[Any] = images
-    if image.channels is not None and images.ndim == 3:
-        values = images[..., np.newaxis]
-    if image.range[1] == 1:
-        values = values / 255
-    channels = values.shape[3] if values.ndim == 4 else 1
-    for name, parameter in (("mean", image.mean), ("std", image.std)):
-        if parameter is not None and len(parameter) not in (1, channels):
-            raise InputError(f"inputs.image.{name}: got {len(parameter)} numbers for images of {channels} channels")
-    if image.mean is not None:
-        values = values - np.array(image.mean)
-    if image.std is not None:
-        values = values / np.array(image.std)
-    if image.layout == "CHW" and values.ndim == 4:
-        values = values.transpose(0, 3, 1, 2)
+    values = prepared_images(images, image, np.float64)
+    if images.shape[3] == 1 and image.channels is None:
+        values = values.squeeze(axis=1 if image.layout == "CHW" else 3)
     nested: list[Any] = values.tolist()
     return nested
 
 
 def png_bytes(image: NDArray[np.uint8]) -> bytes:
-    """One image (H×W or H×W×C, uint8) as PNG."""
+    """One image (H×W×C, uint8) as PNG: grey, RGB or RGBA."""
     try:
         from PIL import Image as Pillow
     except ImportError as error:
         raise InputError("images as PNG need Pillow, which is not installed; run pip install 'aitest[image]'") from error
-    plain = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
+    plain = image[..., 0] if image.shape[2] == 1 else image
     out = io.BytesIO()
-    Pillow.fromarray(plain).save(out, format="PNG")
+    Pillow.fromarray(plain).save(out, format="PNG", compress_level=PNG_LEVEL)
     return out.getvalue()
 
 
@@ -159,7 +122,7 @@ def _of_turns(inputs: Sequence[Any], used: set[str], card: Card) -> dict[str, An
     return {"turns": [{"role": turn["role"], "text": turn["text"]} for turn in turns[: last + 1]], "text": turns[last]["text"]}
 
 
-def _of_images(inputs: NDArray[np.uint8], used: set[str], card: Card) -> dict[str, Any]:
+def _of_images(inputs: Pixels, used: set[str], card: Card) -> dict[str, Any]:
     variables: dict[str, Any] = {}
     if "images" in used:
         variables["images"] = nested_images(inputs, card.inputs.image)
@@ -188,30 +151,6 @@ _MAKERS: dict[str, Callable[[Any, set[str], Card], dict[str, Any]]] = {
     "image": _of_images,
     "speech": _of_clip,
 }
-
-
-def _fitting_images(images: NDArray[np.uint8], card: Card) -> NDArray[np.uint8]:
-    image = card.inputs.image
-    channels = images.shape[3] if images.ndim == 4 else 1
-    if image is not None and image.size is not None and images.shape[1:3] != image.size:
-        got, expected = (f"{height}×{width}" for height, width in (images.shape[1:3], image.size))
-        raise InputError(f"{card.name}: got images of {got} pixels, but inputs.image.size is {expected} (height × width)")
-    if image is not None and image.channels not in (None, channels):
-        raise InputError(f"{card.name}: got images of {channels} channels, but inputs.image.channels is {image.channels}")
-    return images
-
-
-def _fitting_clips(clips: Sequence[Clip], card: Card) -> Sequence[Clip]:
-    speech = card.inputs.speech
-    for clip in clips:
-        if speech is not None and clip.sample_rate != speech.sample_rate:
-            got, expected = f"{clip.sample_rate} samples per second", speech.sample_rate
-            raise InputError(
-                f"{card.name}: got a clip of {got}, but inputs.speech.sample_rate is {expected}; resample the clips"
-            )
-        if clip.samples.ndim != 1:
-            raise InputError(f"{card.name}: got a clip with {clip.samples.ndim} axes, expected mono samples (one axis)")
-    return clips
 
 
 def _plain_column(column: pd.Series[Any]) -> list[Any]:

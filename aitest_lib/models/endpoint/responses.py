@@ -17,8 +17,8 @@ from jmespath.parser import ParsedResult
 
 from aitest_lib.config.endpoint import Response
 from aitest_lib.errors import ModelAnswerError
-from aitest_lib.models.answers import to_predictions
-from aitest_lib.models.base import excerpt, rows_text
+from aitest_lib.models.answers import counted, input_word, to_predictions
+from aitest_lib.models.base import excerpt
 from aitest_lib.models.endpoint.wire import Answer
 from aitest_lib.types import ModelInfo, Predictions, Scalar
 
@@ -38,7 +38,7 @@ class Reader:
 
     def read(self, answer: Answer, n: int) -> Predictions:
         """The answers to n inputs; `ModelAnswerError` where the response as a whole is unusable."""
-        sent = f"sent {rows_text(n)}"
+        sent = f"sent {counted(n, input_word(self._info.type))}"
         if not 200 <= answer.status < 300:
             raise ModelAnswerError(f"{sent}, got HTTP {answer.status} {excerpt(answer.text)}".strip())
         try:
@@ -48,21 +48,23 @@ class Reader:
         if self._success is not None and not _searched(self._success, data, "success", answer):
             problem = f"got an answer where `{self._response.success}` is not true"
             raise ModelAnswerError(f"{sent}, {problem}: {excerpt(answer.text)}")
-        labels = self._found(self._labels, self._response.labels, data, "labels", n, answer)
-        scores = self._found(self._scores, self._response.scores, data, "scores", n, answer)
+        labels = self._found(self._labels, self._response.labels, data, "labels", n, sent, answer)
+        scores = self._found(self._scores, self._response.scores, data, "scores", n, sent, answer)
         if self._response.kind in ("text", "csv"):
             labels, scores = self._from_text(labels), _as_numbers(scores)
         return to_predictions(labels, scores, n, self._info, self._threshold)
 
-    def _found(self, expression: ParsedResult | None, source: str | None, data: Any, what: str, n: int, answer: Answer) -> Any:
+    def _found(
+        self, expression: ParsedResult | None, source: str | None, data: Any, what: str, n: int, sent: str, answer: Answer
+    ) -> Any:
         if expression is None:
             return None
         value = _searched(expression, data, what, answer)
         if value is None:
-            raise ModelAnswerError(f"sent {rows_text(n)}, found no {what} at `{source}`, got {_came(answer)}")
+            raise ModelAnswerError(f"{sent}, found no {what} at `{source}`, got {_came(answer)}")
         if isinstance(value, list) and len(value) < n and source and ("[*]" in source or "[]" in source):
             raise ModelAnswerError(
-                f"sent {rows_text(n)}, got {len(value)} {what[:-1] if len(value) == 1 else what} at `{source}`: "
+                f"{sent}, got {len(value)} {what[:-1] if len(value) == 1 else what} at `{source}`: "
                 "a JMESPath projection drops nulls; write [*].not_null(key, 'none') so that every row keeps its place"
             )
         return value

@@ -14,7 +14,8 @@ from threading import BoundedSemaphore, Lock
 
 from aitest_lib.config.endpoint import Auth, Endpoint, OAuth2
 from aitest_lib.errors import ModelAnswerError, ModelUnavailable
-from aitest_lib.models.base import StopSwitch, Usage, excerpt, rows_text
+from aitest_lib.models.answers import counted
+from aitest_lib.models.base import StopSwitch, Usage, excerpt
 from aitest_lib.models.batches import CallLostError
 from aitest_lib.models.endpoint.auth import (
     Credentials,
@@ -242,7 +243,7 @@ class Transport:
         call, tries = error.call, self._endpoint.retries + 1
         if error.mend:
             return self.refused(f"the model at {call.shown_url} cannot be used: {error}; {error.mend}")
-        what = f"sent {rows_text(call.rows)} to" if call.rows else f"asked {call.method}"
+        what = f"sent {counted(call.rows, 'row')} to" if call.rows else f"asked {call.method}"
         message = f"{what} {call.shown_url} {tries} time{'s' if tries > 1 else ''}, got {error}"
         if not error.connected:
             proxy = " and `endpoint.proxy`" if self._endpoint.proxy else ""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from threading import Lock
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from aitest_lib.config.card import LoadedCard
+from aitest_lib.config.card import Card, LoadedCard
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError, ModelUnavailable
-from aitest_lib.models.answers import all_failed
-from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask, rows_text, select_columns
-from aitest_lib.models.batches import isolate
+from aitest_lib.models.answers import all_failed, counted, input_word
+from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask
+from aitest_lib.models.batches import Batch, in_turn, isolate, parts_of
+from aitest_lib.models.input_checks import checked_inputs
+from aitest_lib.models.pixels import images_for_python
 from aitest_lib.models.processes import python_child
 from aitest_lib.models.processes.patience import Patience
 from aitest_lib.models.processes.process import ModelProcess, ProcessDied, ProcessKilled
@@ -29,6 +34,7 @@ class ChildModel:
         self.usage = Usage()
         self._loaded = loaded
         self._private = tuple(private)
+        self._word = input_word(info.type)
         self._threshold = loaded.card.decision.threshold if loaded.card.decision else None
         self._stop = StopSwitch()
         self._turn = Lock()  # one child, one call at a time
@@ -43,16 +49,22 @@ class ChildModel:
         with self._stop.holding(self._turn):
             self._started()
 
-    def predict(self, inputs: pd.DataFrame) -> Predictions:
-        """The answers to n rows, all of them in one call."""
-        inputs = select_columns(inputs, self._loaded.card)
+    def predict(self, inputs: Batch) -> Predictions:
+        """The answers to the n rows of a DataFrame, all in one call, or to n uint8 images N×H×W×C, a few megabytes a call."""
+        card = self._loaded.card
+        inputs = checked_inputs(inputs, card.name, card.type, card.inputs)
+        _check_carried(inputs, card)
         if not len(inputs):
             return all_failed(0, "")
         hide = private_mask(inputs, self._private)
+
+        def answers(part: Batch) -> Predictions:
+            return isolate(part, self._ask, again=False, on_split=self.usage.split_noter(hide))
+
         with hiding(hide, self._private), self._stop.holding(self._turn):
             self._try_again = True
             try:
-                return hidden(isolate(inputs, self._ask, again=False, on_split=self.usage.split_noter(hide)), hide)
+                return hidden(in_turn(parts_of(inputs), answers, len(inputs)), hide)
             except Interrupted:
                 self.close()  # it is still busy with the call that nobody waits for
                 raise
@@ -67,7 +79,8 @@ class ChildModel:
             self._process.end()
             self._process = None
 
-    def _ask(self, inputs: pd.DataFrame) -> Predictions:
+    def _ask(self, batch: Batch) -> Predictions:
+        inputs = self._as_taken(batch)
         try:
             header, buffers = self._call(inputs, retry=False)
         except ProcessDied:
@@ -83,7 +96,13 @@ class ChildModel:
         scores = python_child.decode_array(header["scores"], buffers)
         return read_answers(labels, scores, len(inputs), self.info, self._columns, self._threshold)
 
-    def _call(self, inputs: pd.DataFrame, *, retry: bool) -> python_child.Frame:
+    def _as_taken(self, batch: Any) -> pd.DataFrame | NDArray[Any]:
+        """Images as the card says, but for an ONNX model: its file says more than the card."""
+        card = self._loaded.card
+        is_ready = isinstance(batch, pd.DataFrame) or card.onnx is not None
+        return batch if is_ready else images_for_python(batch, card.inputs.image)
+
+    def _call(self, inputs: pd.DataFrame | NDArray[Any], *, retry: bool) -> python_child.Frame:
         process = self._started()
         rows = len(inputs)
         self.usage.add(rows=rows, retry=retry)
@@ -95,9 +114,9 @@ class ChildModel:
             hung = isinstance(error, ProcessKilled) and error.hung
             if not self._patience.lost(rows, hung=hung):
                 raise
-            count = self._patience.hangs if hung else self._patience.deaths
+            count = counted(self._patience.hangs if hung else self._patience.deaths, self._word)
             raise ModelUnavailable(
-                f"the model {self._loaded.card.name} cannot be used: its process ended at {rows_text(count)} in a row, "
+                f"the model {self._loaded.card.name} cannot be used: its process ended at {count} in a row, "
                 f"the last time: {error}"
             ) from error
         self._patience.answered(rows, time.monotonic() - begin)
@@ -110,7 +129,7 @@ class ChildModel:
             want_scores = self.info.type.endswith("-classifier")
             program = program_of(self._loaded, want_scores=want_scores)
             try:
-                process = ModelProcess(program, self._stop)
+                process = ModelProcess(program, self._stop, self._word)
             except InputError as error:
                 if not self._was_started:
                     raise
@@ -118,3 +137,15 @@ class ChildModel:
             self._process, self._was_started = process, True
             self.info, self._columns = match_classes(self.info, process.classes)
         return self._process
+
+
+def _check_carried(inputs: Batch, card: Card) -> None:
+    """Tables go to every model in a process, images to those in Python and ONNX."""
+    if isinstance(inputs, pd.DataFrame) or (isinstance(inputs, np.ndarray) and card.mlflow is None):
+        return
+    backend = next(name for name in ("mlflow", "onnx", "python") if getattr(card, name) is not None)
+    or_python = "" if backend == "python" else ", or load it in a class of your own and write one with `python`"
+    raise InputError(
+        f"{card.name}: got a model of type {card.type} behind `{backend}`, which is not asked here; "
+        f"serve it and write a card with `endpoint`{or_python if isinstance(inputs, np.ndarray) else ''}"
+    )

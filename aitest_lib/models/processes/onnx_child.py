@@ -1,9 +1,8 @@
-"""The child process of an `onnx` card: ONNX Runtime on one thread, tables to named tensors and back.
+"""The child process of an `onnx` card: ONNX Runtime on one thread, tables or images to tensors, tensors to answers.
 
-Inputs: one n x d tensor that takes all columns in their order, or one tensor (n x 1, or n) for each column, found by name
-(as skl2onnx makes them). Outputs: the first tensor of whole numbers or texts holds the labels (a regressor's: the first
-tensor of numbers), the first float tensor n x k or sequence of maps beside it the scores. Labels are answered as they are,
-but where the card's classes are words and the model's labels whole numbers: those are places among the classes.
+Outputs: the first tensor of whole numbers or texts holds the labels (a regressor's: the first tensor of numbers), the first
+float tensor n x k or sequence of maps beside it the scores. Labels are answered as they are, but where the card's classes are
+words and the model's labels whole numbers: those are places among the classes.
 """
 
 from __future__ import annotations
@@ -12,53 +11,53 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from aitest_lib.errors import nearest
+from aitest_lib.models.processes.onnx_tables import DTYPES, TableFeed
 from aitest_lib.models.processes.python_child import Ask, MisfitError, serve
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
-DTYPES = {
-    "tensor(float)": "float32",
-    "tensor(double)": "float64",
-    "tensor(float16)": "float16",
-    "tensor(int64)": "int64",
-    "tensor(int32)": "int32",
-    "tensor(int16)": "int16",
-    "tensor(int8)": "int8",
-    "tensor(uint8)": "uint8",
-    "tensor(bool)": "bool",
-    "tensor(string)": "object",
-}
 FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 SUM_TOLERANCE = 1e-3
 _BOILERPLATE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .* failed:|Error: \S+\.cc:\d+ ")
 
 
 def load(start: dict[str, Any]) -> tuple[Any, Ask]:
-    """The model of a start frame with path, scores, classes: the classes that its maps name, and what answers a table."""
-    model = OnnxModel(_session(start["path"]), start["classes"], start["scores"])
-    return model.classes(), model.answer
+    """The model of a start frame with path, scores, classes, and for images what the card says about them (`image`) and
+    whether it has a `decision`: the classes that the model's maps name, and what answers."""
+    session = _session(start["path"])
+    classes = start["classes"]
+    if start["image"] is None:
+        model = OnnxModel(session, TableFeed(session.get_inputs()), classes, start["scores"])
+        return model.classes(), model.answer
+    from aitest_lib.models.processes.onnx_images import ImageAnswers, ImageFeed
+
+    model = OnnxModel(session, ImageFeed(session.get_inputs(), start["image"]), classes, start["scores"])
+    return model.classes(), ImageAnswers(model.answer, classes, decides=start["decides"]).answer
+
+
+class Feed(Protocol):
+    """Makes the input tensors of a model."""
+
+    def tensors(self, inputs: Any) -> dict[str, NDArray[Any]]:
+        """The tensors by name; `MisfitError` where the inputs cannot be the model's."""
 
 
 class OnnxModel:
-    """A session of ONNX Runtime that takes tables. `classes`: those of the card, or None."""
+    """A session of ONNX Runtime. `classes`: those of the card, or None."""
 
-    def __init__(self, session: Any, classes: list[Any] | None, want_scores: bool) -> None:
+    def __init__(self, session: Any, feed: Feed, classes: list[Any] | None, want_scores: bool) -> None:
         self._session = session
+        self._feed = feed
         self._classes = classes
         self._words = classes if classes and not any(_is_number(one) for one in classes) else None
         self._inputs = session.get_inputs()
         self._labels, self._scores = _roles(session.get_outputs(), want_scores)
         self._scores_usable: bool | None = None
-        for item in self._inputs:
-            if item.type not in DTYPES or len(item.shape or ()) not in (1, 2):
-                raise ValueError(f"the input {item.name} is a {item.type} of shape {item.shape}, expected a table's column(s)")
         sizes = {item.shape[0] for item in self._inputs if isinstance(item.shape[0], int)}
         self._batch = min(sizes) if sizes else None
 
@@ -76,16 +75,16 @@ class OnnxModel:
             return None
         return [self._named(key) for key in maps[0]]
 
-    def answer(self, table: pd.DataFrame) -> tuple[Any, Any]:
-        """Labels (n) and scores (n x k, or n maps by class), each None where the model has none."""
-        feed = self._feed(table)
+    def answer(self, inputs: Any) -> tuple[Any, Any]:
+        """Labels (n) and scores (n x k, or n maps by class); where a model has one of them only, that, and None."""
+        feed = self._feed.tensors(inputs)
         names = [output.name for output in (self._labels, self._scores) if output is not None]
-        size = self._batch or len(table)
+        size = self._batch or len(inputs)
         parts = [
             self._session.run(names, {name: _rows(values, at, size) for name, values in feed.items()})
-            for at in range(0, len(table), size)
+            for at in range(0, len(inputs), size)
         ]
-        outputs = [_joined(list(values), len(table)) for values in zip(*parts, strict=True)]
+        outputs = [_joined(list(values), len(inputs)) for values in zip(*parts, strict=True)]
         labels = outputs[0] if self._labels is not None else None
         scores = outputs[-1] if self._scores is not None else None
         if self._words and labels is not None:
@@ -104,24 +103,6 @@ class OnnxModel:
         """The card's class in the place that a whole number says; any other label as it is."""
         place = isinstance(label, int) and not isinstance(label, bool) and self._words is not None
         return self._words[label] if place and self._words and 0 <= label < len(self._words) else label
-
-    def _feed(self, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        names = list(map(str, table.columns))
-        if len(self._inputs) == 1 and len(self._inputs[0].shape) == 2:
-            [item] = self._inputs
-            wanted = item.shape[1]
-            if isinstance(wanted, int) and wanted != len(names):
-                raise MisfitError(
-                    f"the model's input {item.name} takes {wanted} column{'' if wanted == 1 else 's'}, got {len(names)} "
-                    f"({', '.join(names)}); list the ones it takes as `inputs.columns`, in their order"
-                )
-            columns = [_column(table.iloc[:, n], name, item) for n, name in enumerate(names)]
-            return {item.name: np.column_stack(columns)}
-        places = _matched([item.name for item in self._inputs], names)
-        return {
-            item.name: _column(table.iloc[:, place], names[place], item).reshape([-1] + [1] * (len(item.shape) - 1))
-            for item, place in zip(self._inputs, places, strict=True)
-        }
 
 
 def _session(path: str) -> Any:
@@ -155,56 +136,6 @@ def _roles(outputs: Sequence[Any], want_scores: bool) -> tuple[Any, Any]:
     return labels, scores
 
 
-def _matched(inputs: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """The column of each input, by name; exporters write `_` for what is no letter or digit."""
-    exact = {name: place for place, name in enumerate(columns)}
-    loose = {_loose(name): place for place, name in enumerate(columns)}
-    places = []
-    for name in inputs:
-        place = exact.get(name, loose.get(_loose(name)))
-        if place is None:
-            near = nearest(name, columns)
-            raise MisfitError(
-                f"the model has an input {name}, and there is no such column"
-                + (f" (perhaps {near[0]}?)" if near else f"; the columns are {', '.join(columns)}")
-            )
-        places.append(place)
-    if unused := [name for place, name in enumerate(columns) if place not in places]:
-        raise MisfitError(f"the model has no input for the column {unused[0]}; list those that it takes as `inputs.columns`")
-    return places
-
-
-def _loose(name: str) -> str:
-    return re.sub(r"\W", "_", name)
-
-
-def _column(values: pd.Series[Any], name: str, item: Any) -> NDArray[Any]:
-    """A column as the type of its input; missing texts are '', missing numbers NaN where the type has it."""
-    if item.type == "tensor(string)":
-        return np.array([_text(value) for value in values.tolist()], dtype=object)
-    dtype = np.dtype(DTYPES[item.type])
-    try:
-        numbers = values.to_numpy("float64", na_value=np.nan) if values.dtype.kind not in "iub" else values.to_numpy()
-    except (TypeError, ValueError):
-        raise ValueError(f"the column {name} holds text, and the model's input {item.name} is {dtype}") from None
-    if dtype.kind == "f":
-        return numbers.astype(dtype)
-    if not np.all(np.isfinite(numbers.astype("float64"))):
-        raise ValueError(f"the column {name} holds a missing value, and the model's input {item.name} is {dtype}")
-    whole = numbers.astype(dtype)
-    if not np.array_equal(whole, numbers):
-        raise ValueError(f"the column {name} holds a number that is no {dtype}, which the model's input {item.name} takes")
-    return whole
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None or value != value:  # NaN
-        return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _columns_of(item: Any) -> list[int]:
     return [size if isinstance(size, int) else 1 for size in item.shape[1:]]
 
@@ -220,6 +151,8 @@ def _joined(parts: list[Any], n: int) -> Any:
     if isinstance(parts[0], list):
         return [one for part in parts for one in part][:n]
     whole = np.concatenate([np.asarray(part) for part in parts])[:n]
+    if whole.ndim > 2 and whole.size == n * whole.shape[1]:
+        whole = whole.reshape(n, whole.shape[1])  # n x k x 1 x 1, as networks without a dense layer have it
     return whole.reshape(n) if whole.ndim == 2 and whole.shape[1] == 1 else whole
 
 

@@ -11,15 +11,18 @@ import subprocess
 import time
 from collections import deque
 from threading import Thread
-from typing import Any, BinaryIO, cast
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError
-from aitest_lib.models.base import POLL_S, StopSwitch, excerpt, rows_text
+from aitest_lib.models.answers import counted
+from aitest_lib.models.base import POLL_S, StopSwitch, excerpt
 from aitest_lib.models.processes import python_child
 from aitest_lib.models.processes.memory import available, gigabytes, resident
 from aitest_lib.models.processes.programs import Program
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
 
 START_S = 600.0  # packages are imported, weights are read
 LOG_LINES = 50
@@ -40,10 +43,11 @@ class ProcessKilled(ModelAnswerError):
 
 
 class ModelProcess:
-    """One running child. `classes`: the model's `classes_`, or None."""
+    """One running child. `classes`: the model's `classes_`, or None. `word`: what messages call one input."""
 
-    def __init__(self, program: Program, stop: StopSwitch) -> None:
+    def __init__(self, program: Program, stop: StopSwitch, word: str) -> None:
         self._stop = stop
+        self._word = word
         self._log: deque[str] = deque(maxlen=LOG_LINES)
         self._process = _spawn(program)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
@@ -66,17 +70,17 @@ class ModelProcess:
         self._at_first = 0
         self.classes: list[Any] | None = header["classes"]
 
-    def call(self, inputs: pd.DataFrame, limit_s: float) -> python_child.Frame:
-        """The child's answer to a table: `labels` and `scores`, or `error`, or `misfit`.
+    def call(self, inputs: pd.DataFrame | NDArray[Any], limit_s: float) -> python_child.Frame:
+        """The child's answer to a table, or to an array of images: `labels` and `scores`, or `error`, or `misfit`.
 
         Raises `ProcessDied`, `ProcessKilled` (no answer within the limit, or too much memory: the child must be ended) or
         `Interrupted`.
         """
-        table, buffers = python_child.encode_table(inputs)
+        encoded, buffers = python_child.encode_inputs(inputs)
         self._calls += 1
-        answer, parts = self._exchange({"table": table, "id": self._calls}, buffers, len(inputs), limit_s)
+        answer, parts = self._exchange({"inputs": encoded, "id": self._calls}, buffers, len(inputs), limit_s)
         if answer.get("id") != self._calls:
-            raise self._out_of_turn(rows_text(len(inputs)))
+            raise self._out_of_turn(counted(len(inputs), self._word))
         self._at_first = self._at_first or resident(self._process.pid)
         return answer, parts
 
@@ -95,7 +99,7 @@ class ModelProcess:
 
     def _exchange(self, header: dict[str, Any], buffers: list[bytes], rows: int, limit_s: float) -> python_child.Frame:
         """Sends a frame and reads the next one. `rows`: as many as are asked, 0 at the start."""
-        what = rows_text(rows) if rows else "the start"
+        what = counted(rows, self._word) if rows else "the start"
         most = python_child.most_bytes(rows)
         deadline = time.monotonic() + limit_s
         try:

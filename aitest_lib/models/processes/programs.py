@@ -38,7 +38,16 @@ def program_of(loaded: LoadedCard, *, want_scores: bool) -> Program:
         if find_spec("onnxruntime") is None:
             raise InputError(f"the model {card.onnx} needs onnxruntime, which is not installed; pip install 'aitest[onnx]'")
         classes = None if card.classes is None else list(card.classes)
-        start = {"path": str((loaded.base_dir / card.onnx).resolve()), "scores": want_scores, "classes": classes}
+        image = None
+        if card.type.startswith("image-"):
+            image = {} if card.inputs.image is None else card.inputs.image.model_dump(mode="json", exclude_unset=True)
+        start = {
+            "path": str((loaded.base_dir / card.onnx).resolve()),
+            "scores": want_scores,
+            "classes": classes,
+            "image": image,
+            "decides": card.decision is not None,
+        }
         return Program(
             command=_own(onnx_child.__file__),
             folder=loaded.base_dir,

@@ -1,9 +1,9 @@
 """The child process of a `python` card: one standalone file, run by the interpreter that the card names.
 
-It needs numpy and pandas, and nothing of aitest. Frames travel over two descriptors of its own: 4 bytes that say so, 4 bytes
-of length (big-endian), a JSON header, then the raw buffers whose sizes the header lists under `buffers`. The model's own
-output goes to stderr, so that a `print` in a model cannot break the protocol. Other kinds of models are served the same way
-(`serve`), by programs of their own.
+It needs numpy, for tables pandas, and nothing of aitest. Frames travel over two descriptors of its own: 4 bytes that say so,
+4 bytes of length (big-endian), a JSON header, then the raw buffers whose sizes the header lists under `buffers`. The model's
+own output goes to stderr, so that a `print` in a model cannot break the protocol. Other kinds of models are served the same
+way (`serve`), by programs of their own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 Frame = tuple[dict[str, Any], list[bytes]]  # header, buffers
-Ask = Callable[["pd.DataFrame"], tuple[Any, Any]]  # a table to labels and scores (or None)
+Ask = Callable[[Any], tuple[Any, Any]]  # a table, or an array of images, to labels and scores (or None)
 Load = Callable[[dict[str, Any]], tuple[Any, Ask]]  # the start frame to the classes (or None) and what answers
 HEAD = struct.Struct(">4sI")
 MARK = b"\xa1AI\n"
@@ -37,7 +38,7 @@ ANSWER_BYTES, ROW_BYTES = 64 << 20, 1 << 10  # of one answer: so many, and so ma
 
 
 class MisfitError(Exception):
-    """The model cannot answer any table of this kind: told once, instead of once a row."""
+    """The model cannot answer any inputs of this kind: told once, instead of once for each."""
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def serve(load: Load) -> None:
-    """Reads the start frame, loads the model, answers tables until the parent closes the pipe.
+    """Reads the start frame, loads the model, answers inputs until the parent closes the pipe.
 
     Whatever the model's code raises is reported, `SystemExit` included: one bad input must not end the process.
     """
@@ -77,10 +78,10 @@ def serve(load: Load) -> None:
         header, buffers = frame
         number = {"id": header["id"]}
         try:
-            labels, scores = ask(decode_table(header["table"], buffers))
+            labels, scores = ask(decode_inputs(header["inputs"], buffers))
             answers, parts = _encoded({"labels": labels, "scores": scores})
             reply = pack({**number, **answers}, parts)
-            _check_size(len(reply), header["table"]["rows"])
+            _check_size(len(reply), header["inputs"]["rows"])
         except MisfitError as error:
             reply = pack({**number, "misfit": str(error)}, [])
         except BaseException as error:  # noqa: BLE001
@@ -92,11 +93,11 @@ def serve(load: Load) -> None:
 
 
 def load_object(start: dict[str, Any]) -> tuple[Any, Ask]:
-    """The model of a start frame with callable, path, params, scores: its `classes_`, and what answers a table."""
+    """The model of a start frame with callable, path, params, scores: its `classes_`, and what answers."""
     sys.path[:0] = start["path"]
     model = load(start["callable"], start["params"])
     want_scores = start["scores"]
-    return (getattr(model, "classes_", None) if want_scores else None), lambda table: answer(model, table, want_scores)
+    return (getattr(model, "classes_", None) if want_scores else None), lambda inputs: answer(model, inputs, want_scores)
 
 
 def load(name: str, params: dict[str, Any]) -> Any:
@@ -131,13 +132,13 @@ def _check_params(target: Any, name: str, params: dict[str, Any]) -> None:
         raise TypeError(f"the params do not fit {name}: {error}; it takes {taken}") from None
 
 
-def answer(model: Any, table: pd.DataFrame, want_scores: bool) -> tuple[Any, Any]:
+def answer(model: Any, inputs: pd.DataFrame | NDArray[Any], want_scores: bool) -> tuple[Any, Any]:
     """Labels, and the rows of `predict_proba` (in the order of the model's `classes_`) where it has them, else None."""
     predict = getattr(model, "predict", model)
     with_scores = want_scores and hasattr(model, "predict_proba")
-    # A copy where the table is needed twice: the model may change what it is given.
-    labels = _listed(predict(table.copy() if with_scores else table))
-    scores = _listed(model.predict_proba(table)) if with_scores else None
+    # A copy where they are needed twice: the model may change what it is given.
+    labels = _listed(predict(inputs.copy() if with_scores else inputs))
+    scores = _listed(model.predict_proba(inputs)) if with_scores else None
     if getattr(labels, "ndim", 1) == 2:
         labels = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
         labels = labels.reshape(-1) if labels.shape[1] == 1 else labels
@@ -145,10 +146,15 @@ def answer(model: Any, table: pd.DataFrame, want_scores: bool) -> tuple[Any, Any
 
 
 def _listed(values: Any) -> Any:
-    """A generator, a range or the like as a list: what it yields is the answer."""
+    """A generator, a range or the like as a list: what it yields is the answer. A tensor (of torch, of jax) as an array."""
+    import numpy as np
+
     if hasattr(values, "__next__") or isinstance(values, range):
         return list(values)
-    return values
+    is_tensor = (
+        hasattr(values, "tolist") and not hasattr(values, "to_numpy") and not isinstance(values, (np.ndarray, np.generic))
+    )
+    return np.asarray(values.tolist()) if is_tensor else values
 
 
 def one_line(error: BaseException) -> str:
@@ -186,6 +192,20 @@ def most_bytes(rows: int) -> int:
     return ANSWER_BYTES + rows * ROW_BYTES
 
 
+def encode_inputs(inputs: pd.DataFrame | NDArray[Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """A table, or an array of numbers whose first axis counts the inputs, as a header and buffers."""
+    import numpy as np
+
+    if not isinstance(inputs, np.ndarray):
+        return encode_table(inputs)
+    return {**_array_header(inputs, 0), "rows": len(inputs)}, [inputs.tobytes()]
+
+
+def decode_inputs(header: dict[str, Any], buffers: list[bytes]) -> Any:
+    """Inverse of `encode_inputs`; an array is the reader's own."""
+    return decode_array(header, buffers).copy() if "buffer" in header else decode_table(header, buffers)
+
+
 def encode_table(table: pd.DataFrame) -> tuple[dict[str, Any], list[bytes]]:
     """A table as a header and buffers: numbers, booleans, times and category codes as bytes, the rest as JSON."""
     buffers: list[bytes] = []
@@ -211,6 +231,10 @@ def decode_array(value: Any, buffers: list[bytes]) -> Any:
     if not isinstance(value, dict) or "buffer" not in value:
         return value
     return np.frombuffer(buffers[value["buffer"]], dtype=value["dtype"]).reshape(value["shape"])
+
+
+def _array_header(array: NDArray[Any], buffer: int) -> dict[str, Any]:
+    return {"buffer": buffer, "dtype": array.dtype.str, "shape": list(array.shape)}
 
 
 def _encode_column(name: str, column: pd.Series[Any], buffers: list[bytes]) -> dict[str, Any]:
@@ -264,8 +288,8 @@ def _encoded(values: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     for name, value in values.items():
         array = value.to_numpy() if hasattr(value, "to_numpy") else value
         if isinstance(array, np.ndarray) and array.dtype.kind in RAW_KINDS and array.dtype.itemsize <= 8:
-            header[name] = {"buffer": len(buffers), "dtype": array.dtype.str, "shape": list(array.shape)}
-            buffers.append(np.ascontiguousarray(array).tobytes())
+            header[name] = _array_header(array, len(buffers))
+            buffers.append(array.tobytes())
         else:
             header[name] = _as_json(array, _answered)
     return header, buffers

@@ -62,10 +62,13 @@ def show(
         report = report.model_copy(
             update={"properties": [item for item in report.properties if item.property == property_name]}
         )
-    shown = {name: cases[name][:failures] for name in report.named if failures and name in cases}
+    failed = {name: [case for case in found if case.outcome == "failed"] for name, found in cases.items()}
+    shown = {name: failed[name][:failures] for name in report.named if failures and name in failed}
     if format_name == "json":
         whole = report.model_dump(mode="json")
-        whole["failures"] = {name: [case.model_dump(mode="json") for case in found] for name, found in shown.items()}
+        whole["failures"] = {
+            name: [case.model_dump(mode="json", exclude={"pictures"}) for case in found] for name, found in shown.items()
+        }
         out.raw(json.dumps(whole, indent=1, ensure_ascii=False))
     elif format_name == "md":
         out.raw(to_markdown(report, shown))

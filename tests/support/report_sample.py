@@ -1,13 +1,17 @@
-"""A realistic report of a census income model, for the tests of everything people look at."""
+"""Realistic reports of a census income model and of a digit reader, for the tests of everything people look at."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from aitest_lib.reports.explain import explain_case, explain_property
+from aitest_lib.reports.explain import explain_case, explain_image_case, explain_property
+from aitest_lib.reports.pictures import case_pictures
 from aitest_lib.reports.report import (
+    Attribution,
+    BreakingPoints,
     CaseCounts,
     Confusion,
     FailingCase,
@@ -21,7 +25,9 @@ from aitest_lib.reports.report import (
     Queries,
     RunReport,
     SliceFinding,
+    UnreadableFile,
 )
+from aitest_lib.types import OUTCOMES
 
 CLASSES = ["<=50K", ">50K"]
 ROW = {
@@ -238,3 +244,133 @@ def report(**more: Any) -> RunReport:
 
 def failures(n: int = 30) -> dict[str, list[FailingCase]]:
     return {"tabular.robustness": failing_cases(n)}
+
+
+def image_robustness() -> PropertyReport:
+    """Sweeps of a known and of a free parameter, one transform without a strength, one that fits no image, one chain."""
+    clean = 0.98
+    components: list[tuple[dict[str, Any], float | None]] = [
+        ({"transform": "rotate", "degrees": 15.0}, 0.96),
+        ({"transform": "rotate", "degrees": 45.0}, 0.41),
+        ({"transform": "rotate", "degrees": 30.0}, 0.83),
+        ({"transform": "gaussian_noise", "severity": 1}, 0.979),
+        ({"transform": "gaussian_noise", "severity": 3}, 0.97),
+        ({"transform": "gaussian_noise", "severity": 5}, 0.95),
+        ({"transform": "inverse"}, 0.22),
+        ({"transform": "saturation", "severity": 3}, None),
+        ({"transform": "rotate + brightness", "with": "degrees 15 + severity 3"}, 0.9),
+    ]
+    metrics = [
+        rate(name, {}, value, 0.009, 400)
+        for name, value in (("pass_rate", 0.79), ("clean_accuracy", clean), ("accuracy", 0.78), ("robust_accuracy", 0.77))
+    ]
+    metrics.append(rate("robust_accuracy_drop", {}, 0.21, 0.009, 400, higher_is_better=False))
+    gates = []
+    for where, accuracy in components:
+        if accuracy is None:
+            why = "a grey image has no saturation"
+            metrics += [Metric(name=name, slice=where, value=None, n=0, reason=why) for name in ("pass_rate", "accuracy")]
+            continue
+        metrics += [
+            rate("pass_rate", where, accuracy + 0.015, 0.004, 392),
+            rate("clean_accuracy", where, clean, 0.01, 400),
+            rate("accuracy", where, accuracy, 0.01, 400),
+            rate("robust_accuracy", where, accuracy - 0.005, 0.01, 400),
+            rate("robust_accuracy_drop", where, clean - accuracy, 0.01, 400, higher_is_better=False),
+        ]
+        verdict = "passed" if accuracy > 0.94 else "failed"
+        gates.append(GateResult(metric="pass_rate", slice=where, min=0.95, verdict=verdict, reason="the figure says so"))
+    prop = PropertyReport(
+        property="image.robustness",
+        status="failed",
+        cases=CaseCounts(total=3600, passed=2480, failed=624, skipped=466, error=30),
+        skipped={"a grey image has no saturation": 400, "misclassified_seed": 66},
+        errors={"timeout after 30 s": 30},
+        metrics=metrics,
+        gates=gates,
+        queries=PropertyQueries(planned=3600, sent=3600),
+        seconds=12.5,
+        slices=[
+            finding("label", "8", 40, 29, 0.725, 0.3, 0.325, 0.545, 0.001, True),
+            finding("writer", "employee", 200, 50, 0.25, 0.3, -0.1, 0.01, 0.9, False),
+        ],
+        breaking_points=[
+            BreakingPoints(
+                transform="rotate",
+                parameter="degrees",
+                unit="degrees",
+                levels=[10.0, 20.0, 30.0, 40.0],
+                counts=[4, 60, 130, 126],
+                unbroken=80,
+                median=27.5,
+                non_monotone=32,
+                queries_per_case=9.4,
+            )
+        ],
+        attributions=[
+            Attribution(transform="rotate + brightness", link="rotate", turned=31, of=38),
+            Attribution(transform="rotate + brightness", link="brightness", turned=4, of=38),
+        ],
+    )
+    return prop.model_copy(update={"explanation": explain_property(prop, 0.95, unreadable=3)})
+
+
+def image_report(**more: Any) -> RunReport:
+    """A digit reader, three of whose thousand files cannot be read."""
+    model = ModelReport(name="lenet5", version="2", type="image-classifier", digest="5eed" * 8)
+    origin = report().provenance.model_copy(update={"rows": 997, "unreadable": 3, "converted": {"16 bit to 8 bit": 2}})
+    unreadable = [
+        UnreadableFile(place=f"4/{i}.png", reason=reason)
+        for i, reason in enumerate(["the file ends before the image does", "this is text", "an animation of 5 frames"])
+    ]
+    fields: dict[str, Any] = {
+        "model": model,
+        "provenance": origin,
+        "unreadable": unreadable,
+        "properties": [image_robustness()],
+    }
+    return report(**(fields | more))
+
+
+def digit(size: int = 28, channels: int = 1) -> NDArray[np.uint8]:
+    """A light stroke on black, uint8 (size, size, channels)."""
+    image = np.zeros((size, size, channels), np.uint8)
+    image[size // 6 : -size // 6, size // 2 : size // 2 + max(size // 8, 1)] = 230
+    return image
+
+
+def image_cases(n: int = 8, size: int = 28) -> list[FailingCase]:
+    """n cases of every outcome of three transforms, those of the first transform first."""
+    seed = digit(size)
+    result = []
+    for transform, strength, params in (
+        ("rotate", 15.0, {"degrees": 15.0}),
+        ("gaussian_noise", 3.0, {"sigma": 0.08, "noise_seed": 7}),
+        ("inverse", None, {}),
+    ):
+        for i in range(n):
+            for outcome in OUTCOMES:
+                asked = outcome in ("passed", "failed")
+                observed = {"passed": "1", "failed": "7"}.get(outcome)
+                noise = np.random.default_rng(i).integers(-20, 20, seed.shape)
+                case = np.clip(np.rot90(seed) + noise, 0, 255).astype(np.uint8) if asked else None
+                result.append(
+                    FailingCase(
+                        case_id=f"{len(result):032x}"[::-1],
+                        seed_id=f"{i:032x}",
+                        transform=transform,
+                        strength=strength,
+                        expected="1",
+                        observed=observed,
+                        score=0.83 if asked else None,
+                        explanation=explain_image_case(transform, params, None, "1", observed, 0.83, None) if observed else "",
+                        seed={"file": f"1/{i}.png"},
+                        case={"file": f"1/{i}.png"},
+                        changed=[],
+                        outcome=outcome,
+                        reason={"skipped": "misclassified_seed", "error": "timeout after 30 s"}.get(outcome),
+                        pictures=case_pictures(seed, case),
+                        seed_label="1",
+                    )
+                )
+    return result

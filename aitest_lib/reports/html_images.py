@@ -1,0 +1,131 @@
+"""What a page shows of images: accuracy per transform, curves, breaking points, and cases as pictures side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from aitest_lib.reports import plots, tables
+from aitest_lib.reports.explain_image import median_words, unbroken_share
+from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
+from aitest_lib.reports.image_sweeps import case_strengths, sweeps
+from aitest_lib.reports.pictures import EXACT
+from aitest_lib.reports.report import FailingCase, Picture, PropertyReport
+from aitest_lib.types import Outcome
+
+MAX_TRANSFORMS = 40  # rows and panels of one property
+WORST_DROP = 0.5  # loss of accuracy from which on a cell has the deepest colour
+_ORDER: tuple[Outcome, ...] = ("failed", "passed", "skipped", "error")
+CLASS_SLICES = ("label", "class")
+
+
+def sweeps_view(prop: PropertyReport) -> dict[str, Any] | None:
+    """The table of accuracy per transform and its curves; None where a property has no accuracy per transform."""
+    found = [sweep for sweep in sweeps(prop) if any("accuracy" in s.figures for s in sweep.strengths)]
+    if not found:
+        return None
+    shown, low = found[:MAX_TRANSFORMS], lowest(found)
+    labels = {tuple(s.label for s in sweep.strengths) for sweep in shown if sweep.strengths[0].label}
+    return {
+        "rows": shown,
+        "more": len(found) - len(shown),
+        "columns": max(len(sweep.strengths) for sweep in shown),
+        "heads": labels.pop() if len(labels) == 1 else (),  # one label a column where all transforms have the same strengths
+        "whole": {m.name: m for m in prop.metrics if not m.slice},
+        "judged": any(sweep.verdict for sweep in shown),
+        "curves": [_safe(panel) for sweep in shown if (panel := curve_panel(sweep, low, plots.PAGE))],
+    }
+
+
+def breaking_view(prop: PropertyReport) -> list[dict[str, Any]]:
+    """The breaking points of every transform: its histogram and what it says."""
+    return [
+        {
+            "plot": _safe(breaking_panel(found, plots.PAGE)),
+            "median": median_words(found),
+            "unbroken": unbroken_share(found),
+            "non_monotone": found.non_monotone / max(sum(found.counts), 1),
+            "found": found,
+        }
+        for found in prop.breaking_points[:MAX_TRANSFORMS]
+    ]
+
+
+def gallery_view(prop: PropertyReport, cases: list[FailingCase], limit: int) -> dict[str, Any] | None:
+    """Cases as cards, at most `limit`; None where no case has pictures."""
+    if not any(case.pictures for case in cases):
+        return None
+    shown, label = [cases[place] for place in in_turns(cases)[:limit]], case_strengths(prop)
+    outcomes = Counter(case.outcome for case in shown)
+    return {
+        "cards": [_card(case, label) for case in shown],
+        "outcomes": [(name, outcomes[name], getattr(prop.cases, name)) for name in _ORDER if outcomes[name]],
+        "transforms": sorted(Counter(case.transform for case in shown if case.transform).items()),
+        "total": max(prop.cases.total, len(cases)),
+    }
+
+
+def in_turns(cases: Sequence[FailingCase]) -> list[int]:
+    """The places of cases in the order in which they are worth showing: the first of every transform and outcome, then the
+    second ones, and so on; in each turn those that failed come before the others."""
+    seen: Counter[tuple[str | None, Outcome]] = Counter()
+    turns = []
+    for place, case in enumerate(cases):
+        turns.append((seen[case.transform, case.outcome], _ORDER.index(case.outcome), place))
+        seen[case.transform, case.outcome] += 1
+    return [place for *_, place in sorted(turns)]
+
+
+def drop_words(drop: float) -> str:
+    """A loss of accuracy as the change that it is.
+
+    >>> drop_words(0.12), drop_words(-0.01), drop_words(0.0)
+    ('−0.120', '+0.010', '±0')
+    """
+    return "±0" if abs(drop) < 0.0005 else f"{'−' if drop > 0 else '+'}{abs(drop):.3f}"
+
+
+def depth(drop: float) -> float:
+    """How deep the colour of a loss of accuracy is, in [0, 1]."""
+    return min(max(drop / WORST_DROP, 0.0), 1.0)
+
+
+def _card(case: FailingCase, label: Callable[[str | None, float], str]) -> dict[str, Any]:
+    return {
+        "case": case,
+        "words": _words(case),
+        "strength": None if case.strength is None else label(case.transform, case.strength),
+        "pictures": [(picture, *_caption(case, picture)) for picture in case.pictures],
+        "exact": all(max(picture.width, picture.height) <= EXACT for picture in case.pictures),
+        "cells": list(case.case.items())[:3],
+    }
+
+
+def _words(case: FailingCase) -> str:
+    """Why a case failed, was skipped or had an error; that it passed."""
+    if case.outcome in ("skipped", "error"):
+        return tables.skip_reason(case.reason or case.outcome)
+    return case.explanation or f"still read as {tables.clip(case.observed, 60)}"
+
+
+def _caption(case: FailingCase, picture: Picture) -> tuple[str, str]:
+    """The title of a picture and what is said of it: the label of the seed, the answer to the case."""
+    score = "" if case.score is None else f" ({case.score:.2f})"
+    answer = "no answer" if case.observed is None else f"read as {tables.clip(case.observed, 40)}{score}"
+    if picture.title == "difference":
+        return "Difference", picture.note
+    if picture.title == "case":
+        return "Case", answer
+    label = None if case.seed_label is None else f"label {tables.clip(case.seed_label, 40)}"
+    if case.transform is None:
+        return "Image", ", ".join(filter(None, (label, answer)))
+    read = None if case.expected in (None, case.seed_label) else f"read as {tables.clip(case.expected, 40)}"
+    return "Seed", ", ".join(filter(None, (label, read)))
+
+
+def _safe(svg: str) -> Markup:
+    # The plots escape their text themselves.
+    return Markup(svg)  # noqa: S704
