@@ -101,21 +101,6 @@ class ImageSource:
         """The metadata of all images, in memory."""
         return memory_table(self._images.table)
 
-    @property
-    def is_one_file(self) -> bool:
-        """Is everything in one file: an `.npz` or an archive."""
-        return PurePosixPath(self.url).suffix.lower() in (".npz", ".zip")
-
-    def contents(self) -> Iterator[tuple[str, bytes | None]]:
-        """What to call each image and the bytes of its file, None where there are none to be had; of files only."""
-        if not isinstance(self._images, ImageFiles):
-            raise InputError(f"data {self.url}: these images are no files")
-        for position, place in enumerate(self._images.places):
-            try:
-                yield place, self._images.read(position)
-            except UnreadableImage:
-                yield place, None
-
     def index(self, image: Image | None = None) -> ImageIndex:
         """Reads every image once. With `image` (a card's), those that do not fit it are unreadable.
 

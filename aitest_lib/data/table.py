@@ -47,7 +47,7 @@ class TableSource:
     @property
     def in_memory(self) -> bool:
         """Does the table live in this process only."""
-        return self.url.startswith("memory:")
+        return self.url.startswith("memory:") and not self.url.startswith("memory://")
 
     @cached_property
     def format(self) -> str:
@@ -135,7 +135,7 @@ class TableSource:
             raise InputError(f"data {self.url}: {error.strerror or error}; expected a readable table file") from error
         except (ImportError, ValueError) as error:  # a protocol that fsspec does not know, or lacks the package for
             raise InputError(f"data {self.url}: {error}; expected a path or an fsspec URL (s3:// needs aitest[s3])") from error
-        except OSError as error:
+        except Exception as error:  # the clients of object stores have errors of their own
             raise UnavailableError(f"data {self.url} cannot be read: {error}; check the address and its credentials") from error
 
     @cached_property

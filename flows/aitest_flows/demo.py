@@ -4,49 +4,103 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from aitest_lib.config.suite import load_suite
-from aitest_lib.demo.census import PLANTED, demo_files
+from aitest_lib.demo import census, digits
+from aitest_lib.errors import InputError, unknown
 from aitest_lib.reports.explain import CHANGED_BY
 from aitest_lib.reports.report import PropertyReport, RunReport
 from aitest_lib.reports.tables import slice_label
+from aitest_lib.types import SEVERITY
 from aitest_tasks.settings import Settings
 
-MODALITIES = ("tabular",)
-AUDITS = (
-    ("census_sound_suite.yaml", "a sound model of census income"),
-    ("census_brittle_suite.yaml", "the same model behind a faulty data feed: a planted weakness"),
-)
+Run = Callable[[Settings, Any], RunReport]
+MOST_GATES = 6
 
 
-def run_demo(console: Console, settings: Settings, run: Callable[[Settings, Any], RunReport]) -> None:
-    """Audits two models of census income, says what was found, what was planted, and where to look."""
+@dataclass(frozen=True)
+class Demo:
+    """The demonstration of a modality: its files, its audits (suite file and what it is of), what there is to know, the
+    property to look at, and the extra of aitest that it needs."""
+
+    files: Callable[[Path], Any]
+    audits: tuple[tuple[str, str], ...]
+    told: str
+    look_at: str
+    needs: tuple[str, ...] = ()
+    extra: str | None = None
+
+    @property
+    def installed(self) -> bool:
+        """Are the packages there that it needs."""
+        return all(find_spec(name) is not None for name in self.needs)
+
+
+DEMOS = {
+    "tabular": Demo(
+        census.demo_files,
+        (
+            ("census_sound_suite.yaml", "a sound model of census income"),
+            ("census_brittle_suite.yaml", "the same model behind a faulty data feed: a planted weakness"),
+        ),
+        f"What was planted: {census.PLANTED}. Its accuracy hides that; the audit does not.",
+        "tabular.robustness",
+    ),
+    "image": Demo(
+        digits.demo_files,
+        (("digits_suite.yaml", "LeNet-5 on handwritten digits, trained here"),),
+        "What there is to see: it reads 98 of 100 digits, and loses many of them once they are inverted, shrunk or foggy.",
+        "image.robustness",
+        ("torch", "kornia", "PIL"),
+        "image",
+    ),
+}
+
+
+def chosen(only: str | None, every: bool) -> list[str]:
+    """The modalities to demonstrate: the tabular one by default."""
+    if only is not None and every:
+        raise InputError("got --only and --all, expected one of them")
+    if only is None:
+        return [name for name, demo in DEMOS.items() if demo.installed] if every else ["tabular"]
+    if only not in DEMOS:
+        raise InputError(f"--only: {unknown('modality', only, DEMOS)}")
+    if not DEMOS[only].installed:
+        raise InputError(f"--only {only}: its packages are not installed; run pip install 'aitest[{DEMOS[only].extra}]'")
+    return [only]
+
+
+def run_demo(console: Console, settings: Settings, run: Run, modalities: Sequence[str]) -> None:
+    """Audits the models of these demonstrations, says what was found, what there is to know, and where to look."""
     folder = settings.home / "demo"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    demo_files(folder)
-    reports = []
-    for number, (suite, what) in enumerate(AUDITS, start=1):
-        console.print(f"{number}. {what}", style="bold", highlight=False)
-        reports.append(run(settings, load_suite(folder / suite)))
-        _print_found(console, reports[-1])
-    sound, brittle = reports
-    console.print("What was planted", style="bold")
-    console.print(f"  {PLANTED}. Its accuracy hides that; the audit does not.", markup=False, highlight=False)
-    console.print("Look at it", style="bold")
-    aitest = command()
-    for line in (
-        f"{aitest} show {brittle.run_id[:12]} --property tabular.robustness --failures 10",
-        f"{aitest} report {brittle.run_id[:12]} -o report.html",
-        f"{aitest} open {brittle.run_id[:12]}        the run in the MLflow UI; {sound.run_id[:12]} is the sound model's",
-        f"{folder}        the cards and suites to copy from",
-    ):
-        console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    number, aitest = 0, command()
+    for modality in modalities:
+        demo = DEMOS[modality]
+        demo.files(folder / modality)
+        for suite, what in demo.audits:
+            number += 1
+            console.print(f"{number}. {what}", style="bold", highlight=False)
+            report = run(settings, load_suite(folder / modality / suite))
+            _print_found(console, report)
+        console.print(demo.told, markup=False, highlight=False)
+        console.print("Look at it", style="bold")
+        for line in (
+            f"{aitest} show {report.run_id[:12]} --property {demo.look_at} --failures 10",
+            f"{aitest} report {report.run_id[:12]} -o report.html",
+            f"{aitest} open {report.run_id[:12]}        the run in the MLflow UI",
+            f"{folder / modality}        the cards and suites to copy from",
+        ):
+            console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+        console.print()
 
 
 def command() -> str:
@@ -66,11 +120,16 @@ def _print_found(console: Console, report: RunReport) -> None:
             f"   accuracy {accuracy.value:.3f} [{accuracy.low:.3f}, {accuracy.high:.3f}]", markup=False, highlight=False
         )
     for found in report.properties:
-        for gate in found.gates:
+        worst = sorted(found.gates, key=lambda gate: SEVERITY.index(gate.verdict))
+        for gate in worst[:MOST_GATES]:
             style = {"passed": "green", "failed": "red"}.get(gate.verdict, "yellow")
             where = slice_label(gate.slice)
             console.print(f"   [{style}]{gate.verdict:<12}[/] {gate.metric}, {where}: ", end="", highlight=False)
             console.print(gate.reason, markup=False, highlight=False)
+        if len(worst) > MOST_GATES:
+            verdicts = Counter(gate.verdict for gate in worst[MOST_GATES:])
+            rest = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+            console.print(f"   and {len(worst) - MOST_GATES} more gates: {rest}", markup=False, highlight=False)
         explained = _culprit(found)
         if explained:
             console.print(f"   why: {explained}", markup=False, highlight=False)

@@ -14,6 +14,7 @@ from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.artifacts.images import get_images, put_images
 from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import array_digest, canonical_json
+from aitest_lib.models.shapes import by_shape
 from aitest_lib.rng import rng_for
 from aitest_lib.transforms.image.base import ImageTransform, Pixels, chunks
 from aitest_lib.types import ArtifactRef
@@ -50,14 +51,6 @@ def pixels_of(table: pa.Table) -> ArtifactRef:
 def image_digests(images: list[NDArray[np.uint8]]) -> NDArray[np.void]:
     """The digest of each image (height, width, channels) over its type, shape and bytes, as void16 (n,)."""
     return np.frombuffer(b"".join(bytes.fromhex(array_digest(one)) for one in images), dtype="V16")
-
-
-def by_shape(images: list[NDArray[np.uint8]]) -> list[list[int]]:
-    """The places of the images of each shape, in the order in which the shapes appear."""
-    places: dict[tuple[int, ...], list[int]] = {}
-    for place, image in enumerate(images):
-        places.setdefault(image.shape, []).append(place)
-    return list(places.values())
 
 
 def _cases(

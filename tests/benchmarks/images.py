@@ -29,11 +29,12 @@ def images() -> None:
     """One table a size: images per CPU second, and how many times those of each peer."""
     os.environ["AITEST_DEVICE"] = "cpu"
     base.LARGE = 1  # the constants of ImageNet-C at both sizes, since the peers know no others
-    peers = [peer for peer in PEERS if _is_there(peer)]
-    with warnings.catch_warnings(), _one_thread():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for side, batch, few in SIZES:
-            _table(side, batch, few, peers)
+        peers = [peer for peer in PEERS if _is_there(peer)]
+        with _one_thread():
+            for side, batch, few in SIZES:
+                _table(side, batch, few, peers)
 
 
 def _table(side: int, batch: int, few: int, peers: list[Peer]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import yaml
 from projects import people
@@ -45,7 +46,33 @@ def test_init_like_names_the_keys_that_a_signature_needs(project):
     assert card.classes == (0, 1) and len(card.inputs.columns) == 6  # without a label nothing is known of the classes
 
 
-@pytest.mark.parametrize("name", [ready.name for ready in ready_cards() if not ready.card.type.startswith("tabular-")])
+@pytest.mark.parametrize("name", [ready.name for ready in ready_cards() if ready.card.type.startswith("image-")])
+def test_init_like_for_images_writes_a_card_and_a_suite_that_load(name, project):
+    np.savez(project.folder / "parts.npz", x=np.zeros((6, 8, 8), np.uint8), y=np.array(["good", "bad"] * 3))
+    done = project.here("init", "--like", name, "--data", "parts.npz", "--name", "parts")
+    assert done.code == 0, done.text
+    card = load_card(project.folder / "model.yaml").card
+    assert (card.name, card.classes) == ("parts", ("bad", "good"))
+    suite = load_suite(project.folder / "suite.yaml").suite
+    assert [item.property for item in suite.properties] == ["image.generalization", "image.robustness"]
+    assert suite.data.test == "parts.npz"
+
+
+def test_init_with_images_alone_writes_an_endpoint_of_their_size(project):
+    np.savez(project.folder / "parts.npz", x=np.zeros((6, 8, 9, 3), np.uint8), y=np.arange(6) % 3)
+    done = project.here("init", "--data", "parts.npz", "--from-curl", "curl -X POST http://127.0.0.1:1/p -d '{}'")
+    assert done.code == 0, done.text
+    card = load_card(project.folder / "model.yaml").card
+    assert card.classes == (0, 1, 2)
+    assert card.inputs.image.size == (8, 9) and card.inputs.image.channels == 3
+    assert card.endpoint.url == "http://127.0.0.1:1/p"
+    assert load_suite(project.folder / "suite.yaml").suite.data.sample == 500
+
+
+OTHER = [ready.name for ready in ready_cards() if not ready.card.type.startswith(("tabular-", "image-"))]
+
+
+@pytest.mark.parametrize("name", OTHER)
 def test_init_like_of_another_type_writes_the_card(name, project):
     (project.folder / "data.jsonl").write_text('{"text": "a"}\n')
     done = project.here("init", "--like", name, "--data", "data.jsonl", "--name", "mine")

@@ -106,6 +106,14 @@ class TestSaturation:
         images = photo(2, (28, 28, 1))
         assert (Saturation().apply(images, draw.params) == images).all()
 
+    def test_kornia_agrees(self):
+        import torch
+        from kornia.enhance import adjust_saturation
+
+        images = colours_of_all_kinds()
+        theirs = adjust_saturation(torch.from_numpy(images).permute(0, 3, 1, 2) / 255, 1.7).permute(0, 2, 3, 1).numpy() * 255
+        assert np.abs(made(Saturation(factor=1.7), images) - theirs).max() <= 1
+
 
 class TestBrightness:
     @pytest.mark.parametrize("delta", [-1, -0.3, -0.001, 0, 0.004, 0.25, 1])

@@ -184,3 +184,22 @@ def test_strength_and_severity_together_are_refused(cls, name):
     with pytest.raises(InputError, match=f"got severity and {name}, expected one of them"):
         cls(severity=3, **{name: 0.5})
     assert cls().severity == 3
+
+
+@pytest.mark.parametrize(
+    ("transform", "operator"),
+    [
+        (Rotate(degrees=33), lambda geometry, x, tensor: geometry.rotate(x, tensor(33.0))),
+        (Scale(factor=0.7), lambda geometry, x, tensor: geometry.scale(x, tensor([[0.7, 0.7]]))),
+        (Translate(fraction=0.1), lambda geometry, x, tensor: geometry.translate(x, tensor([[4.1, 3.0]]))),
+    ],
+    ids=lambda item: getattr(item, "name", ""),
+)
+def test_kornia_agrees(transform, operator):
+    import torch
+    from kornia.geometry import transform as geometry
+
+    images = photo(3, (30, 41, 3))
+    floats = torch.from_numpy(images).permute(0, 3, 1, 2) / 255
+    theirs = operator(geometry, floats, torch.tensor).permute(0, 2, 3, 1).numpy() * 255
+    assert np.abs(made(transform, images) - theirs).max() <= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -64,14 +65,10 @@ class Corruption(ImageTransform):
         for values, places in groups([{name: one[name] for name in self.values} for one in params]):
             if self.strength is not None and values[self.strength] == self.identity:
                 continue
-            for chosen in np.array_split(places, self.pieces(len(places), images[0].size)):
+            for chosen in np.array_split(places, pieces(images[: len(places)], self.bytes_at_once)):
                 pixels = np.ascontiguousarray(images[chosen][..., colours])
                 result[chosen, ..., colours] = self.corrupted(pixels, [params[place] for place in chosen], values)
         return result
-
-    def pieces(self, images: int, values: int) -> int:
-        """In how many pieces images of so many values are worked on."""
-        return -(-images // max(1, self.bytes_at_once // (4 * values)))
 
     @abstractmethod
     def corrupted(self, images: Pixels, drawn: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Pixels:
@@ -81,3 +78,8 @@ class Corruption(ImageTransform):
 def noise_seeds(drawn: Sequence[Mapping[str, Any]]) -> list[int]:
     """The seed of the fields of each image."""
     return [int(one["noise_seed"]) for one in drawn]
+
+
+def pieces(images: Pixels, bytes_at_once: int) -> int:
+    """In how many pieces images are worked on, of so many bytes of float32 pixels each."""
+    return max(1, -(-len(images) // max(1, bytes_at_once // (4 * math.prod(images.shape[1:])))))

@@ -73,7 +73,7 @@ class Elastic(Corruption):
 @register
 @dataclass(frozen=True, kw_only=True)
 class Pixelate(Corruption):
-    """Blocks of `block` pixels of one colour each, their mean: scaled down and up again with a box filter.
+    """Blocks of `block` pixels of one colour each, their mean: scaled down with a box filter and up again.
 
     ImageNet-C gives the inverse, a factor: 0.6 to 0.25. Alpha is pixelated like the colours.
     """
@@ -85,6 +85,7 @@ class Pixelate(Corruption):
     values: ClassVar[tuple[str, ...]] = ("block",)
     imagenet_c: ClassVar[tuple[Row, ...]] = tuple((1 / factor,) for factor in (0.6, 0.5, 0.4, 0.3, 0.25))
     cifar10_c: ClassVar[tuple[Row, ...]] = tuple((1 / factor,) for factor in (0.95, 0.9, 0.85, 0.75, 0.65))
+    bytes_at_once: ClassVar[int] = CHUNK_BYTES
     random: ClassVar[bool] = False
     colours_only: ClassVar[bool] = False
     block: float | None = parameter(None, help="side of a block", unit="pixels", ge=1, le=1024)
@@ -92,7 +93,10 @@ class Pixelate(Corruption):
     def corrupted(self, images: Pixels, drawn: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Pixels:
         if images.shape[-1] == 4:  # apart: Pillow would weigh the colours by their alpha
             return np.concatenate([self.corrupted(part, drawn, values) for part in (images[..., :3], images[..., 3:])], -1)
-        return np.stack([pixelated(image, values["block"]) for image in images])
+        made = np.empty_like(images)
+        for place, image in enumerate(images):
+            made[place] = pixelated(image, values["block"])
+        return made
 
 
 @register
@@ -105,11 +109,15 @@ class Jpeg(Corruption):
     values: ClassVar[tuple[str, ...]] = ("quality",)
     imagenet_c: ClassVar[tuple[Row, ...]] = ((25,), (18,), (15,), (10,), (7,))
     cifar10_c: ClassVar[tuple[Row, ...]] = ((80,), (65,), (58,), (50,), (40,))
+    bytes_at_once: ClassVar[int] = CHUNK_BYTES
     random: ClassVar[bool] = False
     quality: int | None = parameter(None, help="quality: the lower, the stronger", unit="1", ge=1, le=100)
 
     def corrupted(self, images: Pixels, drawn: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Pixels:
-        return np.stack([compressed(image, values["quality"]) for image in images])
+        made = np.empty_like(images)
+        for place, image in enumerate(images):
+            made[place] = compressed(image, values["quality"])
+        return made
 
 
 def displaced(seeds: Sequence[int], shape: Sequence[int], alpha: float, sigma: float, affine: float) -> NDArray[np.float64]:
@@ -145,7 +153,7 @@ def pixelated(image: Pixels, block: float) -> Pixels:
 
     height, width, channels = image.shape
     small = [max(1, math.floor(size / block + 1e-9)) for size in (width, height)]
-    made = picture(image).resize((small[0], small[1]), Image.Resampling.BOX).resize((width, height), Image.Resampling.BOX)
+    made = picture(image).resize((small[0], small[1]), Image.Resampling.BOX).resize((width, height), Image.Resampling.NEAREST)
     return np.asarray(made).reshape(height, width, channels)
 
 

@@ -20,16 +20,23 @@ Floats = NDArray[np.float32]
 Bits = NDArray[np.uint16]
 
 VALUES = 1 << 16
-QUIET = 400.0  # a level of plasma this many times weaker than the first is below half a grey level of fog
+WARM_UP = 12  # rounds of SFC64 after which its words are mixed
+QUIET = 200.0  # a level of plasma this many times weaker than the first is below half a grey level of fog
 
 
 def bits(noise_seeds: Sequence[int], shape: Sequence[int]) -> Bits:
-    """Uniform 16-bit numbers (n, *shape), one stream for each seed."""
+    """Uniform 16-bit numbers (n, *shape), one stream for each seed.
+
+    SFC64 as its author seeds it: the seed in all three words, the first rounds thrown away (Doty-Humphrey, PractRand).
+    """
     count = math.prod(shape)
     made = np.empty((len(noise_seeds), count), np.uint16)
+    generator = np.random.SFC64(0)  # one for all: to make it takes longer than to draw a small image's bits
     for row, noise_seed in zip(made, noise_seeds, strict=True):
-        words = np.random.SFC64(noise_seed).random_raw(-(-count // 4))
-        row[:] = words.astype("<u8", copy=False).view("<u2")[:count]
+        words = np.array([noise_seed, noise_seed, noise_seed, 1], np.uint64)
+        generator.state = {"bit_generator": "SFC64", "state": {"state": words}, "has_uint32": 0, "uinteger": 0}
+        drawn = generator.random_raw(WARM_UP + -(-count // 4))[WARM_UP:]
+        row[:] = drawn.astype("<u8", copy=False).view("<u2")[:count]
     return made.reshape(len(noise_seeds), *shape)
 
 
@@ -87,7 +94,9 @@ def stretched(rows: Floats, step: int, height: int) -> Floats:
     if step == 1:
         return rows[:, :height]
     count = -(-height // step)
-    slope = (np.roll(rows, -1, 1)[:, :count] - rows[:, :count]) * np.float32(1 / step)
+    slope = np.roll(rows, -1, 1)[:, :count]
+    slope -= rows[:, :count]
+    slope *= np.float32(1 / step)
     made = np.empty((len(rows), count * step, rows.shape[2]), np.float32)
     made[:, ::step] = rows[:, :count]
     for place in range(1, step):

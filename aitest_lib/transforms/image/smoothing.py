@@ -78,12 +78,12 @@ def gaussian_tiles(images: Pixels, sigma: float) -> Iterator[tuple[slice, slice,
 
     n, height, width, channels = images.shape
     down, along = (torch.from_numpy(gaussian_band(size, sigma)).to(device()) for size in (height, width))
+    down, along = down * BETWEEN, along / BETWEEN  # so that what lies between is rounded to whole numbers
     radius = math.floor(TRUNCATE * sigma + 0.5)
     pixels = torch.from_numpy(images).to(device()).to(torch.float32).view(n, height, width * channels)
     for rows, above in blocks(height, radius):
         # Turned, so that the second product finds its columns where the first had its rows.
-        tall = torch.matmul(pixels[:, above].transpose(1, 2), down[rows, above].T).mul_(BETWEEN).round_().div_(BETWEEN)
-        tall = tall.view(n, width, -1)
+        tall = torch.matmul(pixels[:, above].transpose(1, 2), down[rows, above].T).round_().view(n, width, -1)
         for columns, beside in blocks(width, radius):
             sums = torch.matmul(along[columns, beside], tall[:, beside])
             yield rows, columns, sums.view(n, sums.shape[1], channels, -1)
@@ -134,10 +134,11 @@ def smeared(images: Pixels, angles: Sequence[int], length: float, sigma: float) 
     total = torch.zeros((n, height, width * channels), device=wide.device)
     for start, stop in runs(np.asarray(angles)[order]):
         turn = math.radians(angles[order[start]])
-        for step in steps:
-            top, left = (reach + min(max(round(step * part), -reach), reach) for part in (math.sin(turn), math.cos(turn)))
-            moved = wide[start:stop, top : top + height, left * channels : (left + width) * channels]
-            total[start:stop].add_(moved, alpha=float(weights[step]))
+        tops, lefts = (np.clip(np.rint(steps * part), -reach, reach) + reach for part in (math.sin(turn), math.cos(turn)))
+        taps = zip(tops.astype(int).tolist(), (lefts * channels).astype(int).tolist(), weights[steps].tolist(), strict=True)
+        for top, left, weight in taps:
+            moved = wide[start:stop, top : top + height, left : left + width * channels]
+            total[start:stop].add_(moved, alpha=weight)
     blurred = np.empty_like(images)
     blurred[order] = as_levels(total).reshape(images.shape)
     return blurred

@@ -15,7 +15,7 @@ import numpy as np
 from aitest_lib.parameters import parameter
 from aitest_lib.registry import register
 from aitest_lib.transforms.image.base import CHUNK_BYTES, Pixels
-from aitest_lib.transforms.image.corruption import Corruption, Row, noise_seeds
+from aitest_lib.transforms.image.corruption import CACHED_BYTES, Corruption, Row, noise_seeds, pieces
 from aitest_lib.transforms.image.fields import Floats, bits, coarse_plasma, normal, plasma, stretched, to_levels
 from aitest_lib.transforms.image.smoothing import gaussian_smooth, magnified, smeared
 from aitest_lib.transforms.image.tensors import LEVELS
@@ -158,15 +158,17 @@ def foggy(images: Pixels, seeds: Sequence[int], amount: float, decay: float) -> 
     """Images (n, height, width, channels) in fog, see `Fog`."""
     height, width, channels = images.shape[1:]
     clouds, step = coarse_plasma(seeds, height, width, decay)
-    brightest = images.max((1, 2, 3)).astype(np.float32)
+    clouds = clouds[:, : -(-height // step) + 1]
+    brightest = images.max((1, 2, 3), keepdims=True).astype(np.float32)
     shares = brightest / (brightest + np.float32(LEVELS * amount))
-    clouds *= (shares * np.float32(LEVELS * amount))[:, None, None]
+    clouds *= shares[..., 0] * np.float32(LEVELS * amount)
+    clouds += np.float32(0.5)  # rounds what is cut off below; nothing exceeds the brightest value, so that nothing is clipped
     result = np.empty_like(images)
-    for made, image, coarse, share in zip(result, images, clouds, shares, strict=True):
-        rows = stretched(np.ascontiguousarray(coarse.T)[None], step, width)[0].T
-        levels = stretched(np.repeat(rows, channels, axis=1)[None], step, height).reshape(image.shape)
-        levels += image * share
-        made[...] = np.rint(levels, out=levels)  # never above the brightest value, so that there is nothing to clip
+    for part in np.array_split(np.arange(len(images)), pieces(images, CACHED_BYTES)):
+        across = stretched(clouds[part].transpose(0, 2, 1), step, width).transpose(0, 2, 1)
+        values = stretched(np.repeat(across, channels, axis=2), step, height).reshape(-1, height, width, channels)
+        values += images[part] * shares[part]
+        result[part] = values.astype(np.uint8)
     return result
 
 

@@ -12,13 +12,15 @@ from aitest_flows.console import end, execute, out, run_here, settings_for_comma
 from aitest_lib.errors import InputError, unknown
 
 
-def demo(only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", help="Only this modality.")] = None) -> None:
-    """Train small real models on data that aitest carries, and audit them."""
-    from aitest_flows.demo import MODALITIES, run_demo
+def demo(
+    only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", help="Only this one: tabular, image.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every modality whose packages are installed.")] = False,
+) -> None:
+    """Train small real models on data carried along, and audit them."""
+    from aitest_flows.demo import chosen, run_demo
 
-    if only is not None and only not in MODALITIES:
-        raise InputError(f"--only: {unknown('modality', only, MODALITIES)}")
-    run_demo(out, settings_for_command(server=True), lambda settings, suite: run_here(settings, suite, {}))
+    modalities = chosen(only, every)
+    run_demo(out, settings_for_command(server=True), lambda settings, suite: run_here(settings, suite, {}), modalities)
 
 
 def init(
