@@ -31,6 +31,7 @@ class PropertyConfig(StrictModel):
     gates: dict[str, Gates] = Field(default_factory=dict)
     tolerance: float | None = Field(default=None, gt=0, description="regressors: how far an answer may move and still pass")
     seed_tolerance: float | None = Field(default=None, gt=0, description="regressors: error up to which a seed counts as right")
+    baseline_run: str | None = Field(default=None, description="RUN whose errors are 1 in mean_corruption_error")
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     sequential: bool | None = None
@@ -117,6 +118,10 @@ class LoadedSuite:
         """Digest of the resolved suite."""
         return digest(self.suite.model_dump(mode="json", by_alias=True))
 
+    def with_properties(self, properties: list[PropertyConfig]) -> LoadedSuite:
+        """The suite with these properties in place of its own."""
+        return replace(self, suite=self.suite.model_copy(update={"properties": properties}))
+
 
 def load_suite(path: str | Path) -> LoadedSuite:
     """Reads and validates a suite file; every mistake in it stands in one `InputError`."""
@@ -148,6 +153,8 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                 if metric in RATES and bound is not None and not 0 <= bound <= 1:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")
+        if item.baseline_run is not None and "mean_corruption_error" not in known:
+            raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
         if spec(item.property).shape != "perturbation" and item.transforms is not None:
             raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
         transforms_of(item, document, at)

@@ -279,12 +279,16 @@ def _sub_slices(slices: list[SliceFinding]) -> str:
     if not flagged:
         return "No slice fails more than the rest beyond chance." if slices else ""
     named = [
-        f"{clip(s.name, 40)} = {clip(s.value, 40)} ({number(s.rate)} of {count(s.seeds, 'seed')} "
+        f"{clip(s.name, 40)} = {clip(s.value, 40)} ({number(s.rate)} of {_share_of(s)} "
         f"against {number(s.rest_rate)} elsewhere, difference {number(s.difference)} {interval(s.low, s.high)})"
         for s in flagged[:MAX_NAMED]
     ]
     more = f" and {count(len(flagged) - MAX_NAMED, 'more slice')}" if len(flagged) > MAX_NAMED else ""
     return f"It fails more often in {'; '.join(named)}{more}."
+
+
+def _share_of(s: SliceFinding) -> str:
+    return count(s.seeds, "seed") if s.share_of == "seeds" else f"the cases of {count(s.seeds, 'seed')}"
 
 
 def _flips(report: PropertyReport) -> str:

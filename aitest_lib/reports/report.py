@@ -73,7 +73,8 @@ class PropertyQueries(_Record):
 
 
 class SliceFinding(_Record):
-    """A slice that fails more than the rest: failing seeds of it and of the rest, difference with bounds, BH q-value."""
+    """A slice that fails more than the rest: `rate` of it and of the rest, difference with bounds, BH q-value. The rates are
+    shares of failing seeds, or, where a seed has many cases (`share_of`), of failing cases; `failing`: seeds with a failure."""
 
     name: str
     value: str
@@ -86,6 +87,7 @@ class SliceFinding(_Record):
     high: float
     q_value: float
     flagged: bool
+    share_of: Literal["seeds", "cases"] = "seeds"
 
 
 class Confusion(_Record):

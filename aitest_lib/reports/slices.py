@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.reports.explain import CHANGED_BY
 from aitest_lib.reports.report import SliceFinding
-from aitest_lib.stats.intervals import newcombe
+from aitest_lib.stats.clusters import clustered_rate
+from aitest_lib.stats.estimates import Estimate
+from aitest_lib.stats.intervals import newcombe, rate_difference
 from aitest_lib.stats.multiple import benjamini_hochberg
 
 MIN_SEEDS = 30
@@ -46,30 +49,73 @@ def rank_slices(
                 # A sum of probabilities, which rounding can push past 1.
                 p = min(float(hypergeom.sf(k - 1, total, total_failing, n)), 1.0)
                 rows.append((column.name, name, n, k, p))
-    if not rows:
-        return []
-    q_values = benjamini_hochberg(np.array([row[4] for row in rows]))
     findings = []
-    for (column_name, name, n, k, _), q in zip(rows, q_values.tolist(), strict=True):
+    for (column_name, name, n, k, _), q in zip(rows, _q_values(rows), strict=True):
         rest, rest_bad = total - n, total_failing - k
         estimate = newcombe(k, n, rest_bad, rest)
-        low, high = estimate.bounds(confidence) or (0.0, 0.0)
-        findings.append(
-            SliceFinding(
-                name=column_name,
-                value=name,
-                seeds=n,
-                failing=k,
-                rate=k / n,
-                rest_rate=rest_bad / rest,
-                difference=k / n - rest_bad / rest,
-                low=low,
-                high=high,
-                q_value=q,
-                flagged=q <= FALSE_DISCOVERY_RATE and k / n > rest_bad / rest,
-            )
-        )
+        findings.append(_finding((column_name, name, n, k), (k / n, rest_bad / rest), estimate, q, confidence, "seeds"))
     return sorted(findings, key=slice_order)
+
+
+def rank_case_slices(
+    columns: list[SliceColumn], cases: NDArray[np.int64], failing: NDArray[np.int64], confidence: float
+) -> list[SliceFinding]:
+    """The same by the share of failing cases, for so many cases a seed that nearly every seed fails in one of them.
+
+    `cases`, `failing` (seeds,): cases of a seed that passed or failed, and those that failed. Mann and Whitney's test
+    (1947), one-sided, on the share of each seed; differences of pooled rates with the hybrid score interval of Newcombe
+    (1998) on effective numbers of trials, clustered by seed.
+    """
+    from scipy.stats import mannwhitneyu
+
+    counted = cases > 0
+    shares = np.divide(failing, cases, out=np.zeros(len(cases)), where=counted)
+    rows, found = [], []
+    for column in columns:
+        for code, name in enumerate(column.names):
+            inside, outside = counted & (column.codes == code), counted & (column.codes != code)
+            if min(inside.sum(), outside.sum()) < MIN_SEEDS:
+                continue
+            p = float(mannwhitneyu(shares[inside], shares[outside], alternative="greater", method="asymptotic").pvalue)
+            here, rest = (clustered_rate(failing[part], cases[part]) for part in (inside, outside))
+            rows.append((column.name, name, int(inside.sum()), int((failing[inside] > 0).sum()), p))
+            found.append((here, rest))
+    findings = []
+    for (column_name, name, n, k, _), (here, rest), q in zip(rows, found, _q_values(rows), strict=True):
+        rates = float(here.value or 0), float(rest.value or 0)
+        estimate = rate_difference(here, rest)
+        findings.append(_finding((column_name, name, n, k), rates, estimate, q, confidence, "cases"))
+    return sorted(findings, key=slice_order)
+
+
+def _q_values(rows: list[tuple[str, str, int, int, float]]) -> list[float]:
+    return [float(q) for q in benjamini_hochberg(np.array([row[4] for row in rows]))] if rows else []
+
+
+def _finding(
+    cut: tuple[str, str, int, int],
+    rates: tuple[float, float],
+    estimate: Estimate,
+    q: float,
+    confidence: float,
+    share_of: Literal["seeds", "cases"],
+) -> SliceFinding:
+    name, value, seeds, failing = cut
+    low, high = estimate.bounds(confidence) or (0.0, 0.0)
+    return SliceFinding(
+        name=name,
+        value=value,
+        seeds=seeds,
+        failing=failing,
+        rate=rates[0],
+        rest_rate=rates[1],
+        difference=rates[0] - rates[1],
+        low=low,
+        high=high,
+        q_value=q,
+        flagged=q <= FALSE_DISCOVERY_RATE and rates[0] > rates[1],
+        share_of=share_of,
+    )
 
 
 def slice_order(finding: SliceFinding) -> tuple[bool, float, str, str]:

@@ -28,6 +28,7 @@ class Figure:
     unit: str = "1"
     higher_is_better: bool | None = True
     component: bool = False  # stands for one component (transform x strength)
+    inapplicable: str | None = None  # why no seed has a case of the component: its gates are skipped
 
     def metric(self, confidence: float) -> Metric:
         """The figure as it stands in the report."""
@@ -55,10 +56,22 @@ def judge_gates(
 ) -> list[GateResult]:
     """The verdict of every gate, in the order of the suite; a gate without slice stands once for each component."""
     inputs: list[GateInput] = []
-    notes: list[str | None] = []
+    judged: list[Figure] = []
+    skipped: dict[int, GateResult] = {}
     for metric, given in gates.items():
         for gate in given if isinstance(given, list) else [given]:
             for figure in _judged_by(metric, gate, figures):
+                if figure.inapplicable is not None:
+                    skipped[len(judged) + len(skipped)] = GateResult(
+                        metric=metric,
+                        slice=figure.slice,
+                        min=gate.min,
+                        max=gate.max,
+                        verdict="skipped",
+                        reason=figure.inapplicable,
+                    )
+                    continue
+                judged.append(figure)
                 inputs.append(
                     GateInput(
                         metric=metric,
@@ -70,12 +83,13 @@ def judge_gates(
                         incomplete=incomplete,
                     )
                 )
-                notes.append(figure.note)
-    results = judge(inputs, confidence=confidence, decide=decide)
-    return [
-        GateResult(**{**asdict(result), "reason": f"{result.reason} ({note})" if note else result.reason})
-        for result, note in zip(results, notes, strict=True)
+    results = [
+        GateResult(**{**asdict(result), "reason": f"{result.reason} ({figure.note})" if figure.note else result.reason})
+        for result, figure in zip(judge(inputs, confidence=confidence, decide=decide), judged, strict=True)
     ]
+    for place, result in skipped.items():  # in the order of their places
+        results.insert(place, result)
+    return results
 
 
 def status_of(gates: Sequence[GateResult], *, incomplete: str | None = None, too_many_errors: bool = False) -> Status:

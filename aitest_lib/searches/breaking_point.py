@@ -29,8 +29,9 @@ class BreakingPoint(Component):
     are left when that gap is closed go into the next ones below it, since answers often waver where they begin to break. No
     case costs more than `queries`, one that does not break costs `levels`.
 
-    Of the cases that break somewhere on the full ladder, LeNet-5 on MNIST, the smallest failing level was found in 99.4 % on
-    average over 14 ladders of six transforms, and in 97.8 % on the worst; without the queries that are left in 99.1 and 96.4 %.
+    Measured with LeNet-5 on 1,953 digits of MNIST, against every level of the ladder: the smallest failing level was found in
+    99.4 % of 8,021 cases of rotate, scale, shear, gaussian_noise, gaussian_blur and brightness that break, in 99.0 % of those
+    of scale, the worst of them; where the queries that are left are not spent, in 98.3 % of those of scale.
     """
 
     name: ClassVar[str] = "breaking_point"

@@ -43,6 +43,18 @@ def newcombe(successes_1: int, n_1: int, successes_2: int, n_2: int) -> Estimate
     return Estimate(value=rate_1 - rate_2, n=min(n_1, n_2), interval=partial(_newcombe_interval, rate_1, n_1, rate_2, n_2))
 
 
+def rate_difference(first: Estimate, second: Estimate) -> Estimate:
+    """The difference first - second of two rates of independent groups, each with its `effective_n` (clustered rates).
+
+    The hybrid score interval of `newcombe`; `n` is that of the smaller group.
+    """
+    if first.value is None or second.value is None:
+        return undefined("a group is empty")
+    sizes = [float(one.effective_n or one.n) for one in (first, second)]
+    interval = partial(_newcombe_interval, first.value, sizes[0], second.value, sizes[1])
+    return Estimate(value=first.value - second.value, n=min(first.n, second.n), interval=interval)
+
+
 def katz(successes_1: int, n_1: int, successes_2: int, n_2: int) -> Estimate:
     """The ratio p1 / p2 of two independent rates, at least 0; group 2 is the reference.
 
@@ -152,7 +164,7 @@ def _wilson_interval(rate: float, n: float, confidence: float) -> tuple[float, f
     return wilson_bounds(rate, n, normal_quantile(confidence))
 
 
-def _newcombe_interval(rate_1: float, n_1: int, rate_2: float, n_2: int, confidence: float) -> tuple[float, float]:
+def _newcombe_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, confidence: float) -> tuple[float, float]:
     low_1, high_1 = _wilson_interval(rate_1, n_1, confidence)
     low_2, high_2 = _wilson_interval(rate_2, n_2, confidence)
     difference = rate_1 - rate_2

@@ -25,6 +25,7 @@ from aitest_lib.properties.catalog import SPECS
 from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
 from aitest_tasks import live
+from aitest_tasks.corruption_error import settled_baselines
 from aitest_tasks.image_seeds import image_label
 from aitest_tasks.leases import Lease, check_free
 from aitest_tasks.limits import share_of
@@ -78,6 +79,7 @@ def request_run(
 ) -> Request:
     """Checks a suite, its model and its data against one another. `model`, `data` (see `memory_source_of`), `train`: objects
     given in Python; `card`: what stood in the suite's card file when it was deployed."""
+    suite = settled_baselines(settings.store, suite)
     config = suite.suite
     card, registered = (None, None) if model is not None else find_card(settings, suite, card)
     if card is not None:

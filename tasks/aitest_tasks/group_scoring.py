@@ -15,6 +15,7 @@ from aitest_lib.metrics.classification import classification_metrics, confusion
 from aitest_lib.metrics.regression import regression_metrics
 from aitest_lib.reports.explain import explain_case
 from aitest_lib.reports.report import Confusion
+from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import BUDGET, ERROR, FAILED, PASSED, SKIPPED
 from aitest_lib.stats.intervals import wilson
@@ -57,7 +58,8 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     )
     failing = outcome == FAILED
     figures += slice_figures(run, config, base, known, None)
-    return finish(run, config, figures, base, log, writer, sample, known, failing, table=table)
+    ranked = rank_slices(base.columns, known, failing, float(setting(run.suite.suite, config, "confidence")))
+    return finish(run, config, figures, base, log, writer, sample, ranked, table=table)
 
 
 def _group_block(

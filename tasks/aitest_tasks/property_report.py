@@ -12,7 +12,7 @@ from aitest_lib.artifacts.codecs import TableWriter
 from aitest_lib.config.suite import PropertyConfig, Suite
 from aitest_lib.reports.explain import explain_property
 from aitest_lib.reports.report import Confusion, PropertyReport, SliceFinding
-from aitest_lib.reports.slices import rank_slices, slice_order
+from aitest_lib.reports.slices import slice_order
 from aitest_lib.scorers.figures import Figure, judge_gates, status_of
 from aitest_lib.scorers.invariance import Tally
 from aitest_lib.stats.clusters import clustered_rate
@@ -33,13 +33,13 @@ def finish(
     log: CaseLog,
     writer: TableWriter,
     sample: FailureSample,
-    counted: NDArray[np.bool_],
-    failing: NDArray[np.bool_],
+    ranked: list[SliceFinding],
     table: Confusion | None = None,
     changes: list[SliceFinding] | None = None,
     **found: Any,
 ) -> dict[str, Any]:
-    """Stores the report of a property, its cases and those to show. `found`: what else the report holds."""
+    """Stores the report of a property, its cases and those to show. `ranked`, `changes`: slices by how much they fail;
+    `found`: what else the report holds."""
     suite = run.suite.suite
     confidence = float(setting(suite, config, "confidence"))
     incomplete = f"budget: {log.skipped['budget']:,} cases were not asked" if log.skipped["budget"] else None
@@ -57,7 +57,7 @@ def finish(
         skipped=dict(sorted(log.skipped.items())),
         metrics=[figure.metric(confidence) for figure in figures],
         gates=gates,
-        slices=sorted([*(changes or []), *rank_slices(base.columns, counted, failing, confidence)], key=slice_order),
+        slices=sorted([*(changes or []), *ranked], key=slice_order),
         confusion=table,
         tolerance=None if base.oracle.classifier else base.oracle.tolerance,
         seed_tolerance=None if base.oracle.classifier or base.labels is None else base.oracle.seed_tolerance,

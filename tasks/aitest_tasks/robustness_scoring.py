@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from aitest_lib.artifacts.codecs import TableWriter, get_table
 from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.reports.explain import explain_case, explain_image_case
 from aitest_lib.reports.report import SliceFinding
-from aitest_lib.reports.slices import rank_changes
+from aitest_lib.reports.slices import rank_case_slices, rank_changes, rank_slices
 from aitest_lib.scorers.invariance import ERROR, FAILED, InvarianceScorer, Tally
 from aitest_lib.transforms.base import Transform, unit_of
 from aitest_lib.types import ArtifactRef
@@ -24,6 +25,7 @@ from aitest_tasks.breaking_scoring import score_searches
 from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.components import components, searches
+from aitest_tasks.corruption_error import corruption_figures
 from aitest_tasks.flips import score_flips
 from aitest_tasks.image_cases import pixels_of
 from aitest_tasks.inputs import input_digests
@@ -34,6 +36,9 @@ from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import RANK, SEED_ID
 from aitest_tasks.shown import FailureSample, ImageRows, Rows, Shown
 
+NOT_APPLICABLE = "not_applicable"
+MANY = 5  # components from which on nearly every seed fails in one of them: slices are then ranked by their failing cases
+
 
 def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
     errors = Errors(run_errors(run), job["unpaid"] > 0)
@@ -41,6 +46,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
     made = components(run, index)
     scorer = InvarianceScorer(sequential=setting(run.suite.suite, config, "sequential"))
+    applicable = [False] * len(made)
     tallies = [Tally.empty(item.slice, len(base.places)) for item in made]
     sample = FailureSample(len(made) + len(searches(run, index)))
     shards = len(run.seeds)
@@ -55,6 +61,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
                 run, book, base, errors, scorer, made[component], tallies[component], ArtifactRef.of(ref), run.seeds[shard]
             )
             sample.add(component, block, rows)
+            applicable[component] |= bool((block.reason != NOT_APPLICABLE).any())
             for place, rank in enumerate(block.ranks):
                 for column in rows.changed(place):
                     changed.setdefault(column, np.zeros(len(base.places), bool))[rank] = True
@@ -66,12 +73,21 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
             live.progress(config.property, "score", number + 1, len(job["cases"]))
         points, found_figures = score_searches(run, index, job, base, book, errors, scorer, log, sample)
     figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None)
+    untouched = [item.slice for item, any_case in zip(made, applicable, strict=True) if not any_case]
+    why = f"not applicable to any {'image' if run.modality == 'image' else 'row'} of the data"
+    figures = [replace(one, inapplicable=why) if one.component and one.slice in untouched else one for one in figures]
     figures += found_figures
-    failing, counted = np.zeros((2, len(base.places)), bool)
+    if job["baseline_errors"] is not None and base.labels is not None:
+        figures += corruption_figures(job["baseline_errors"], tallies, run.suite.suite.random_seed)
+    failing, counted = np.zeros((2, len(base.places)), np.int64)
     for tally in tallies:
-        failing |= tally.failures
-        counted |= tally.trials
-    figures += slice_figures(run, config, base, counted, tallies)
+        failing += tally.failures
+        counted += tally.trials
+    figures += slice_figures(run, config, base, counted > 0, tallies)
+    if len(tallies) < MANY:
+        ranked = rank_slices(base.columns, counted > 0, failing > 0, confidence)
+    else:
+        ranked = rank_case_slices(base.columns, counted, failing, confidence)
     found: dict[str, Any] = {"breaking_points": points}
     if job.get("flips"):
         found["flips"], examples = score_flips(run, book, base, job["flips"]["job"], ArtifactRef.of(job["flips"]["ref"]))
@@ -79,7 +95,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     if job.get("attributed"):
         asked = run.store.get_json(ArtifactRef.of(job["attributed"]))
         found["attributions"] = attributions(run, made, asked, base, book)
-    return finish(run, config, figures, base, log, writer, sample, counted, failing, changes=changes, **found)
+    return finish(run, config, figures, base, log, writer, sample, ranked, changes=changes, **found)
 
 
 def _score_shard(

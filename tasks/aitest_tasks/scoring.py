@@ -15,6 +15,7 @@ from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.components import components, searches
+from aitest_tasks.corruption_error import baseline_errors
 from aitest_tasks.group_scoring import score_group
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.querying import answer_book, needed, run_errors
@@ -56,6 +57,7 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         "unpaid": unpaid,
         **{name: value for name, value in more.items() if value is not None},
         "self_flip_rate": run.prepared["self_flip_rate"],
+        "baseline_errors": baseline_errors(run, config),
     }
 
 

@@ -22,6 +22,8 @@ from prefect import task
 
 from aitest_lib.errors import AitestError, InputError, UnavailableError
 from aitest_lib.reports.html import render_html
+from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
+from aitest_lib.reports.image_sweeps import sweeps
 from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
 from aitest_lib.types import ArtifactRef
@@ -299,8 +301,13 @@ def metric_values(metrics: list[Metric]) -> dict[str, float]:
 
 
 def figures(report: PropertyReport) -> dict[str, str]:
-    """The figures of a property as SVG, by file name."""
+    """The figures of a property as SVG, by file name: of images a panel a transform, else one a metric."""
     made = {}
+    if report.property.startswith("image."):
+        found = sweeps(report)
+        panels = {sweep.name: curve_panel(sweep, lowest(found)) for sweep in found}
+        panels |= {f"{item.transform}_breaking_points": breaking_panel(item) for item in report.breaking_points}
+        return {_slug(name): panel for name, panel in panels.items() if panel}
     if report.gates:
         made["gates"] = gates_plot(report)
     for metric in dict.fromkeys(item.name for item in report.metrics if "transform" in item.slice):

@@ -18,6 +18,7 @@ import numpy as np
 from compare import compare
 from growth import growth, memory
 from idle import idle
+from image_memory import image_memory
 from images import images
 from project import project
 from reach import endpoint, s3
@@ -174,6 +175,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "idle": idle,
     "spread": spread,
     "images": images,
+    "image-memory": image_memory,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,

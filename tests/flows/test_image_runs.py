@@ -274,3 +274,19 @@ def test_bad_transforms_are_told_with_their_place(project, server):
         assert "suite.yaml" in found.err
         assert expected in found.err, found.err
     assert server.calls == 0
+
+
+def test_errors_are_told_as_a_share_of_a_baseline_runs(project, server):
+    filled(project, server)
+    first = project.run()
+    whole = {"property": ROBUSTNESS, "transforms": SWEEP, "baseline_run": first["run_id"][:12]}
+    project.change("suite.yaml", properties=[whole], random_seed=7)
+    again = project.run()
+    found = {item["name"]: item for item in property_of(again, ROBUSTNESS)["metrics"]}["mean_corruption_error"]
+    assert found["value"] == pytest.approx(1)
+    assert found["low"] < 1 < found["high"]
+    assert again["queries"]["sent"] == 0
+    project.change("suite.yaml", properties=[whole | {"baseline_run": "nonesuch"}])
+    done = project.here("run", "suite.yaml")
+    assert done.code == 2
+    assert "properties[0].baseline_run: got RUN 'nonesuch'" in done.err

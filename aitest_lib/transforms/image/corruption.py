@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -60,14 +60,17 @@ class Corruption(ImageTransform):
         }
 
     def apply(self, images: Pixels, params: Sequence[dict[str, Any]]) -> Pixels:
-        result = images.copy()
+        result = np.empty_like(images)
         colours = slice(0, 3) if self.colours_only and images.shape[-1] == 4 else slice(None)
+        result[..., 3:] = images[..., 3:]
         for values, places in groups([{name: one[name] for name in self.values} for one in params]):
             if self.strength is not None and values[self.strength] == self.identity:
+                result[places] = images[places]
                 continue
-            for chosen in np.array_split(places, pieces(images[: len(places)], self.bytes_at_once)):
+            for part in pieces(images[: len(places)], self.bytes_at_once):
+                chosen = part if len(places) == len(images) else places[part]  # slices need no copy
                 pixels = np.ascontiguousarray(images[chosen][..., colours])
-                result[chosen, ..., colours] = self.corrupted(pixels, [params[place] for place in chosen], values)
+                result[chosen, ..., colours] = self.corrupted(pixels, [params[place] for place in places[part]], values)
         return result
 
     @abstractmethod
@@ -80,6 +83,7 @@ def noise_seeds(drawn: Sequence[Mapping[str, Any]]) -> list[int]:
     return [int(one["noise_seed"]) for one in drawn]
 
 
-def pieces(images: Pixels, bytes_at_once: int) -> int:
-    """In how many pieces images are worked on, of so many bytes of float32 pixels each."""
-    return max(1, -(-len(images) // max(1, bytes_at_once // (4 * math.prod(images.shape[1:])))))
+def pieces(images: Pixels, bytes_at_once: int) -> Iterator[slice]:
+    """The places of images in pieces of so many bytes of float32 pixels, at least one image each."""
+    size = max(1, bytes_at_once // (4 * math.prod(images.shape[1:])))
+    return (slice(start, min(start + size, len(images))) for start in range(0, len(images), size))

@@ -136,9 +136,9 @@ def smeared(images: Pixels, angles: Sequence[int], length: float, sigma: float) 
         turn = math.radians(angles[order[start]])
         tops, lefts = (np.clip(np.rint(steps * part), -reach, reach) + reach for part in (math.sin(turn), math.cos(turn)))
         taps = zip(tops.astype(int).tolist(), (lefts * channels).astype(int).tolist(), weights[steps].tolist(), strict=True)
+        some, sums = wide[start:stop], total[start:stop]
         for top, left, weight in taps:
-            moved = wide[start:stop, top : top + height, left : left + width * channels]
-            total[start:stop].add_(moved, alpha=weight)
+            sums.add_(some[:, top : top + height, left : left + width * channels], alpha=weight)
     blurred = np.empty_like(images)
     blurred[order] = as_levels(total).reshape(images.shape)
     return blurred

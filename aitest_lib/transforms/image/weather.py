@@ -135,7 +135,7 @@ class Spatter(Corruption):
     cifar10_c: ClassVar[tuple[Row, ...]] = (
         (0.62, 0.1, 0.7, 0.7, 0.5, 0),
         (0.65, 0.1, 0.8, 0.7, 0.5, 0),
-        (0.65, 0.2, 0.8, 0.69, 0.5, 0),
+        (0.65, 0.1, 0.8, 0.69, 0.5, 0),
         (0.65, 0.1, 1.0, 0.67, 0.6, 1),
         (0.65, 0.1, 1.0, 0.66, 0.6, 1),
     )
@@ -164,7 +164,7 @@ def foggy(images: Pixels, seeds: Sequence[int], amount: float, decay: float) -> 
     clouds *= shares[..., 0] * np.float32(LEVELS * amount)
     clouds += np.float32(0.5)  # rounds what is cut off below; nothing exceeds the brightest value, so that nothing is clipped
     result = np.empty_like(images)
-    for part in np.array_split(np.arange(len(images)), pieces(images, CACHED_BYTES)):
+    for part in pieces(images, CACHED_BYTES):
         across = stretched(clouds[part].transpose(0, 2, 1), step, width).transpose(0, 2, 1)
         values = stretched(np.repeat(across, channels, axis=2), step, height).reshape(-1, height, width, channels)
         values += images[part] * shares[part]
