@@ -10,10 +10,10 @@ audit: $(VENV)/.core
 	$(BIN)/aitest demo
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-all: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m ""
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m ""
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

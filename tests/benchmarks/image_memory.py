@@ -68,7 +68,7 @@ def image_memory() -> None:
 
 
 def bright(images: Pixels) -> np.ndarray[Any, np.dtype[np.str_]]:
-    """A model that answers at once: are images (n, height, width, channels) brighter than mid-grey, by a few of their pixels."""
+    """A model that answers at once: is each image (n, height, width, channels) a bright one, by a few pixels."""
     return np.where(images[:, ::7, ::7].mean(axis=(1, 2, 3)) > 127, "bright", "dark")
 
 

@@ -8,32 +8,13 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from image_models import TRAIN, classify, digits
+from image_models import classify, digits
+from image_projects import ROBUSTNESS, SEEDS, SWEEP, as_files, filled, label, labels, rows
 from model_server import serving
 from PIL import Image
 from projects import new_project, property_of
-from sklearn.datasets import load_digits
 
 from aitest_lib.transforms.image.geometry import Rotate
-
-SEEDS = 60
-ROBUSTNESS = "image.robustness"
-SWEEP = [{"name": "inverse"}, {"name": "rotate", "degrees": [10, 30]}, {"name": "brightness", "severity": [1, 5]}]
-CARD = {
-    "type": "image-classifier",
-    "revision": "1",
-    "classes": list(range(10)),
-    "inputs": {"image": {"size": [8, 8], "channels": 1, "range": [0, 255]}},
-}
-REQUEST = '{"fields": [], "rows": {{ images|tojson }} }'
-
-
-def label(image):
-    return classify(np.array(image, float).reshape(1, 8, 8))[0]
-
-
-def labels(n=SEEDS):
-    return load_digits().target[TRAIN : TRAIN + n]
 
 
 @pytest.fixture
@@ -45,29 +26,6 @@ def server():
 @pytest.fixture
 def project(tmp_path):
     return new_project(tmp_path / "project")
-
-
-def filled(project, server, transforms=SWEEP, x=None, y=None, suite=None, card=None, **endpoint):
-    x, y = digits(SEEDS) if x is None else x, labels() if y is None else y
-    np.savez(project.folder / "digits.npz", x=x, y=y)
-    top = {f"card__{key}": value for key, value in (CARD | (card or {})).items()}
-    project.write("card.yaml", server.card(**{"batch_size": 16, "request": REQUEST, **endpoint, **top}))
-    found = {
-        "suite": "digits",
-        "random_seed": 7,
-        "model": {"card": "card.yaml"},
-        "data": {"test": "digits.npz"},
-        "properties": [
-            {"property": "image.generalization"},
-            {"property": ROBUSTNESS, "transforms": transforms, "gates": {"pass_rate": {"min": 0.5}}},
-        ],
-    }
-    project.write("suite.yaml", found | (suite or {}))
-    return project
-
-
-def rows(project, report, columns=("case_id", "seed_id", "transform", "strength", "observed", "outcome", "reason")):
-    return project.cases(report, ROBUSTNESS).select(list(columns)).to_pylist()
 
 
 def test_every_image_is_asked_once_and_a_second_run_asks_sentinels_only(project, server):
@@ -93,10 +51,7 @@ def test_ids_and_verdicts_are_the_same_whatever_the_order_the_batches_the_worker
     assert rows(other, other.run("--workers", "1")) == first
     files = new_project(tmp_path / "files")
     filled(files, server)
-    for place, (image, digit) in enumerate(zip(digits(SEEDS), labels(), strict=True)):
-        (files.folder / "images" / str(digit)).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image[..., 0]).save(files.folder / "images" / str(digit) / f"{place:03d}.png")
-    files.change("suite.yaml", data={"test": "images"})
+    as_files(files)
     assert rows(files, files.run("--workers", "8")) == project_rows
 
 
@@ -191,13 +146,10 @@ def test_a_failing_chain_is_attributed_to_its_links(project, server):
 
 def test_files_that_cannot_be_read_are_listed_and_nothing_is_lost(project, server):
     filled(project, server)
-    for place, (image, digit) in enumerate(zip(digits(SEEDS), labels(), strict=True)):
-        (project.folder / "images" / str(digit)).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image[..., 0]).save(project.folder / "images" / str(digit) / f"{place:03d}.png")
-    (project.folder / "images" / "3" / "empty.png").write_bytes(b"")
-    (project.folder / "images" / "4" / "text.png").write_text("no image")
-    Image.fromarray(np.zeros((9, 8), np.uint8)).save(project.folder / "images" / "5" / "tall.png")
-    project.change("suite.yaml", data={"test": "images"})
+    folder = as_files(project)
+    (folder / "3" / "empty.png").write_bytes(b"")
+    (folder / "4" / "text.png").write_text("no image")
+    Image.fromarray(np.zeros((9, 8), np.uint8)).save(folder / "5" / "tall.png")
     report = project.run()
     assert report["provenance"]["unreadable"] == 3
     assert report["provenance"]["seeds"] == SEEDS
@@ -211,12 +163,9 @@ def test_images_of_several_sizes_are_asked_size_by_size(project, server):
     images = []
     for place, image in enumerate(digits(SEEDS)):
         images.append(np.repeat(image, 3, axis=2) if place % 3 == 0 else image[..., 0])
-    for place, (image, digit) in enumerate(zip(images, labels(), strict=True)):
-        (project.folder / "images" / str(digit)).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(project.folder / "images" / str(digit) / f"{place:03d}.png")
     with serving(lambda image: label(np.array(image)[..., 0] if np.ndim(image) == 3 else image)) as mixed:
         filled(project, mixed, card={"inputs": {"image": {"range": [0, 255]}}})
-        project.change("suite.yaml", data={"test": "images"})
+        as_files(project, images)
         report = project.run()
         shapes = {np.shape(row) for request in mixed.requests for row in json.loads(request["body"])["rows"]}
         assert shapes == set(sizes)

@@ -22,7 +22,7 @@ Shape = tuple[int, int, int]  # height, width, channels (1 grey, 3 RGB, 4 RGB an
 Pixels = NDArray[np.uint8]  # (n, height, width, channels)
 LARGE = 96  # pixels of the shorter side from which on the constants of ImageNet-C hold
 DEFAULT_SEVERITY = 3
-CHUNK_BYTES = 8 << 20  # of float32 pixels in work at once: what stays in the caches matters more than the number of images
+CHUNK_BYTES = 4 << 20  # of float32 pixels in work at once: what stays in the caches matters more than the number of images
 
 
 @dataclass(frozen=True)

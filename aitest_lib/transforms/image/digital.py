@@ -151,10 +151,10 @@ def pixelated(image: Pixels, block: float) -> Pixels:
     """An image (height, width, 1 or 3) in blocks."""
     from PIL import Image
 
-    height, width, channels = image.shape
+    height, width = image.shape[:2]
     small = [max(1, math.floor(size / block + 1e-9)) for size in (width, height)]
-    made = picture(image).resize((small[0], small[1]), Image.Resampling.BOX).resize((width, height), Image.Resampling.NEAREST)
-    return np.asarray(made).reshape(height, width, channels)
+    blocks = picture(image).resize((small[0], small[1]), Image.Resampling.BOX)
+    return pixels(blocks.resize((width, height), Image.Resampling.NEAREST), image.shape)
 
 
 def compressed(image: Pixels, quality: int) -> Pixels:
@@ -162,13 +162,19 @@ def compressed(image: Pixels, quality: int) -> Pixels:
     from PIL import Image
 
     file = io.BytesIO()
-    picture(image).save(file, "JPEG", quality=quality)
-    with Image.open(file) as read:
-        return np.asarray(read).reshape(image.shape)
+    before = picture(image)
+    before.save(file, "JPEG", quality=quality)
+    # The decoder at once: to open a file whose kind and size are known takes longer than to decode a small one.
+    return pixels(Image.frombytes(before.mode, before.size, file.getvalue(), "jpeg", before.mode, ""), image.shape)
 
 
 def picture(image: Pixels) -> Image.Image:
     """An image (height, width, 1 or 3) for Pillow."""
     from PIL import Image
 
-    return Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+    return Image.frombytes("L" if image.shape[2] == 1 else "RGB", (image.shape[1], image.shape[0]), image.tobytes())
+
+
+def pixels(image: Image.Image, shape: Sequence[int]) -> Pixels:
+    """An image of Pillow's as an array of a shape."""
+    return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)

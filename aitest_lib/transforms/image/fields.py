@@ -90,18 +90,23 @@ def coarse_plasma(noise_seeds: Sequence[int], height: int, width: int, decay: fl
 
 
 def stretched(rows: Floats, step: int, height: int) -> Floats:
-    """Rows (n, count, width) of a torus drawn `step` pixels apart, the pixels between interpolated: (n, height, width)."""
-    if step == 1:
-        return rows[:, :height]
-    count = -(-height // step)
-    slope = np.roll(rows, -1, 1)[:, :count]
-    slope -= rows[:, :count]
+    """Rows (n, count, width) of a torus, `step` pixels apart, with the pixels between interpolated: (n, height, width)."""
+    made = np.zeros((len(rows), height, rows.shape[2]), np.float32)
+    add_stretched(made, rows, step)
+    return made
+
+
+def add_stretched(values: Floats, rows: Floats, step: int) -> None:
+    """Adds rows of a torus, as in `stretched`, to values (n, height, width)."""
+    count = -(-values.shape[1] // step)
+    here = rows[:, :count].copy()
+    slope = np.concatenate([rows[:, 1:], rows[:, :1]], 1)[:, :count]
+    slope -= here
     slope *= np.float32(1 / step)
-    made = np.empty((len(rows), count * step, rows.shape[2]), np.float32)
-    made[:, ::step] = rows[:, :count]
-    for place in range(1, step):
-        np.add(made[:, place - 1 :: step], slope, out=made[:, place::step])
-    return made[:, :height]
+    for place in range(step):
+        part = values[:, place::step]
+        part += here[:, : part.shape[1]]
+        here += slope
 
 
 def diamond_square(noise_seeds: Sequence[int], levels: int, decay: float) -> Floats:

@@ -16,7 +16,16 @@ from aitest_lib.parameters import parameter
 from aitest_lib.registry import register
 from aitest_lib.transforms.image.base import CHUNK_BYTES, Pixels
 from aitest_lib.transforms.image.corruption import CACHED_BYTES, Corruption, Row, noise_seeds, pieces
-from aitest_lib.transforms.image.fields import Floats, bits, coarse_plasma, normal, plasma, stretched, to_levels
+from aitest_lib.transforms.image.fields import (
+    Floats,
+    add_stretched,
+    bits,
+    coarse_plasma,
+    normal,
+    plasma,
+    stretched,
+    to_levels,
+)
 from aitest_lib.transforms.image.smoothing import gaussian_smooth, magnified, smeared
 from aitest_lib.transforms.image.tensors import LEVELS
 
@@ -164,10 +173,10 @@ def foggy(images: Pixels, seeds: Sequence[int], amount: float, decay: float) -> 
     clouds *= shares[..., 0] * np.float32(LEVELS * amount)
     clouds += np.float32(0.5)  # rounds what is cut off below; nothing exceeds the brightest value, so that nothing is clipped
     result = np.empty_like(images)
+    across = np.repeat(stretched(clouds.transpose(0, 2, 1), step, width).transpose(0, 2, 1), channels, axis=2)
     for part in pieces(images, CACHED_BYTES):
-        across = stretched(clouds[part].transpose(0, 2, 1), step, width).transpose(0, 2, 1)
-        values = stretched(np.repeat(across, channels, axis=2), step, height).reshape(-1, height, width, channels)
-        values += images[part] * shares[part]
+        values = images[part] * shares[part]
+        add_stretched(values.reshape(len(values), height, -1), across[part], step)
         result[part] = values.astype(np.uint8)
     return result
 
