@@ -41,7 +41,7 @@ def describe(cls: type[Component]) -> list[dict[str, str]]:
                 "name": item.name,
                 "unit": item.metadata.get("unit") or "",
                 "range": ", ".join(f"{signs[key]} {value}" for key, value in limits.items() if key in signs),
-                "default": "" if item.default is dataclasses.MISSING else str(item.default),
+                "default": "" if item.default in (dataclasses.MISSING, None) else str(item.default),
                 "help": item.metadata.get("help", ""),
             }
         )

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from aitest_flows.ready_cards import ready_cards
 from aitest_lib.config.card import Card
 from aitest_lib.config.suite import Suite
+from aitest_lib.config.transforms import BREAKING_POINT, COMPOSE
+from aitest_lib.errors import InputError
 from aitest_lib.parameters import describe, parameter_model
 from aitest_lib.properties.catalog import SPECS
 from aitest_lib.registry import components
 from aitest_lib.transforms.base import Transform
+from aitest_lib.transforms.image.base import DEFAULT_SEVERITY, LARGE, ImageTransform
 
 Listing = list[tuple[str, list[str]]]  # head line, and what stands below it
 
@@ -23,11 +28,38 @@ def transforms() -> Listing:
         if not issubclass(cls, Transform):
             continue
         lines = [" ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())]
+        if name == COMPOSE:
+            entries.append(
+                (f"{name} ({cls.modality})", [*lines, "write it as {compose: [rotate, {name: brightness, delta: 0.2}]}"])
+            )
+            continue
+        severities = severity_lines(cls) if issubclass(cls, ImageTransform) else []
         for item in describe(cls):
+            if item["name"] == "severity":
+                lines += severities
+                continue
             facts = [f"default {item['default']}" if item["default"] else "", item["range"], item["unit"], item["help"]]
             lines.append(f"{item['name']}: {'; '.join(fact for fact in facts if fact)}")
         entries.append((f"{name} ({cls.modality})", lines))
     return entries
+
+
+def severity_lines(cls: type[ImageTransform]) -> list[str]:
+    """What the severities of a transform are, for large images and for small ones; none where it has none."""
+    try:
+        made = [cls(severity=severity) for severity in range(1, 6)]
+    except InputError:
+        return []
+    usual = f"severity: 1 to 5, {DEFAULT_SEVERITY} where nothing is said"
+    if cls.strength is None:
+        return [usual]
+    found = []
+    for pixels in (LARGE, LARGE - 1):
+        drawn = [one.draw_one((pixels, pixels, 3), np.random.default_rng(0))[str(cls.strength)] for one in made]
+        found.append(", ".join(f"{value:.3g}" for value in drawn))
+    if found[0] == found[1]:
+        return [f"{usual}: {cls.strength} {found[0]}"]
+    return [f"{usual}: {cls.strength} {found[0]}; below {LARGE} pixels {found[1]}"]
 
 
 def properties() -> Listing:
@@ -54,12 +86,14 @@ def suite_schema() -> dict[str, Any]:
     schema = Suite.model_json_schema(by_alias=True)
     choices = []
     for name, cls in components().items():
-        if not issubclass(cls, Transform):
+        if not issubclass(cls, Transform) or name == COMPOSE:
             continue
         own = parameter_model(cls).model_json_schema()
         fields = own.get("properties", {})
-        if cls.strength in fields:
-            fields[cls.strength] = {"anyOf": [fields[cls.strength], {"type": "array", "items": fields[cls.strength]}]}
+        for swept in {cls.strength, "severity"} & set(fields):
+            fields[swept] = {"anyOf": [fields[swept], {"type": "array", "items": fields[swept]}]}
+        if getattr(cls, "strongest", None) is not None:
+            fields["strength"] = {"const": BREAKING_POINT}
         choices.append(
             {
                 "type": "object",
@@ -68,6 +102,12 @@ def suite_schema() -> dict[str, Any]:
                 "additionalProperties": False,
             }
         )
+    link = {"anyOf": [{"type": "string"}, *choices]}
+    chain = {"type": "array", "items": link, "minItems": 2}
+    choices = [
+        *choices,
+        {"type": "object", "properties": {COMPOSE: chain}, "required": [COMPOSE], "additionalProperties": False},
+    ]
     items = {"anyOf": choices}
     schema["$defs"]["PropertyConfig"]["properties"]["transforms"] = {"type": "array", "items": items, "minItems": 1}
     schema["$defs"]["PropertyConfig"]["properties"]["property"]["enum"] = list(SPECS)

@@ -24,7 +24,7 @@ EVERY_KIND = [
     {"name": "rotate", "degrees": [10, 30]},
     {"name": "gaussian_noise", "severity": 5},
     {"name": "brightness", "strength": "breaking_point"},
-    {"compose": [{"name": "rotate", "degrees": 40.0}, {"name": "brightness", "delta": 0.01}]},
+    {"compose": [{"name": "rotate", "degrees": 60.0}, {"name": "brightness", "delta": 0.01}]},
 ]
 CALL = {"batch_size": 8, "concurrency": 2}
 KEPT = ("case_id", "seed_id", "expected", "observed", "outcome", "reason", "explanation", "distance", "query_cost")

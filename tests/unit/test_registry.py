@@ -167,5 +167,5 @@ class TestComponents:
     def test_parameters_are_described(self):
         assert describe(Sample) == [
             {"name": "size", "unit": "sd", "range": "> 0, <= 10", "default": "", "help": "how much"},
-            {"name": "columns", "unit": "", "range": "", "default": "None", "help": "which"},
+            {"name": "columns", "unit": "", "range": "", "default": "", "help": "which"},
         ]

@@ -128,14 +128,17 @@ def displaced(seeds: Sequence[int], shape: Sequence[int], alpha: float, sigma: f
     corners = random[:, : 2 * CORNERS].reshape(-1, CORNERS, 2) * (affine * side)
     shifts = random[:, 2 * CORNERS :].reshape(-1, 2, height, width)
     shifts = smoothed(shifts, sigma * side) * (alpha * side)
-    x, y = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
-    here = np.stack([x + shifts[:, 0], y + shifts[:, 1], np.ones_like(shifts[:, 0])], -1)
     third = max(side // 3, 1)
     points = np.array([[third, third], [third, -third], [-third, -third]], float)
     # The affine map that takes the moved points back to where they were.
     moved = np.concatenate([points + corners, np.ones((len(corners), CORNERS, 1))], -1)
     back = np.linalg.solve(moved, np.broadcast_to(points, corners.shape))
-    return here @ back[:, None] + ((width - 1) / 2, (height - 1) / 2)
+    middle = (width - 1) / 2, (height - 1) / 2
+    x = np.arange(width) - middle[0] + shifts[:, 0]
+    y = np.arange(height)[:, None] - middle[1] + shifts[:, 1]
+    ways = back.transpose(2, 1, 0)[..., None, None]
+    found = [a * x + b * y + c + centre for (a, b, c), centre in zip(ways, middle, strict=True)]
+    return np.stack(found, -1)
 
 
 def smoothed(fields: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:

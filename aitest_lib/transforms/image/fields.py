@@ -91,6 +91,8 @@ def coarse_plasma(noise_seeds: Sequence[int], height: int, width: int, decay: fl
 
 def stretched(rows: Floats, step: int, height: int) -> Floats:
     """Rows (n, count, width) of a torus, `step` pixels apart, with the pixels between interpolated: (n, height, width)."""
+    if step == 1:
+        return rows[:, :height]
     made = np.zeros((len(rows), height, rows.shape[2]), np.float32)
     add_stretched(made, rows, step)
     return made

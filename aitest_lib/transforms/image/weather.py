@@ -33,7 +33,7 @@ LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601: how bright red, green and blue are
 ICE = (0.85, 0.93, 1.0)
 WATER = (175 / 255, 238 / 255, 238 / 255)
 MUD = (63 / 255, 42 / 255, 20 / 255)
-CONTOURS = 12  # of the clouds that frost is made of: every second one carries needles of ice
+CONTOURS = 6  # of the clouds that frost is made of, on which there are needles of ice
 SURE = 0.8  # mud covers where its blurred mask is at least so much
 
 
@@ -117,8 +117,8 @@ class Frost(Corruption):
     cifar10_c: ClassVar[tuple[Row, ...]] = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))
 
     def corrupted(self, images: Pixels, drawn: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> Pixels:
-        texture = frost_texture(noise_seeds(drawn), images.shape[1:3])[..., None] * tint(ICE, images.shape[-1])
-        texture *= np.float32(LEVELS * values["ice"])
+        texture = tinted(frost_texture(noise_seeds(drawn), images.shape[1:3]), ICE, images.shape[-1])
+        texture *= np.float32(values["ice"])
         texture += images * np.float32(values["keep"])
         return to_levels(texture)
 
@@ -156,11 +156,11 @@ class Spatter(Corruption):
         if values["mud"]:
             cover = gaussian_smooth((depth > 0).astype(np.uint8) * np.uint8(LEVELS), values["weight"]) / np.float32(LEVELS)
             cover[cover < SURE] = 0
-            return to_levels(images * (1 - cover) + cover * tint(MUD, images.shape[-1]) * LEVELS)
+            return to_levels(images * (1 - cover) + tinted(cover, MUD, images.shape[-1]))
         np.maximum(depth, 0, out=depth)
         deepest = depth.max((1, 2, 3), keepdims=True)
         shine = np.sqrt(depth / np.where(deepest > 0, deepest, 1))
-        return to_levels(images + shine * (tint(WATER, images.shape[-1]) * np.float32(LEVELS * values["weight"])))
+        return to_levels(images + tinted(shine * np.float32(values["weight"]), WATER, images.shape[-1]))
 
 
 def foggy(images: Pixels, seeds: Sequence[int], amount: float, decay: float) -> Pixels:
@@ -193,12 +193,17 @@ def snow_layer(seeds: Sequence[int], shape: Sequence[int], values: Mapping[str, 
 
 
 def frost_texture(seeds: Sequence[int], shape: Sequence[int]) -> Floats:
-    """Ice (n, height, width) from 0 to 1: rough clouds, and needles along their contours."""
+    """Ice (n, height, width, 1) from 0 to 1: rough clouds, and needles along their contours."""
     clouds = plasma(seeds, shape[0], shape[1], 1.25)
-    needles: Floats = np.abs(clouds * CONTOURS % 2 - 1) ** 4
+    needles: Floats = clouds * np.float32(CONTOURS)
+    needles -= np.rint(needles)
+    np.abs(needles, out=needles)
+    needles = 1 - 2 * needles  # 1 on a contour, 0 in the middle between two
+    needles *= needles
+    needles *= needles
     needles *= np.float32(0.45)
     needles += clouds * np.float32(0.55)
-    return needles
+    return needles[..., None]
 
 
 def liquid(seeds: Sequence[int], shape: Sequence[int], sigma: float) -> Floats:
@@ -213,7 +218,8 @@ def grey(colours: Floats) -> Floats:
     return colours if colours.shape[-1] == 1 else colours @ np.array(LUMA, np.float32)[:, None]
 
 
-def tint(colour: tuple[float, float, float], channels: int) -> Floats:
-    """A colour for images of 3 channels, its brightness for those of 1."""
-    own: Floats = np.array(colour, np.float32)
-    return own if channels == 3 else grey(own)
+def tinted(light: Floats, colour: tuple[float, float, float], channels: int) -> Floats:
+    """Light (n, height, width, 1) in a colour, in grey levels for 1: (n, height, width, 1 or 3)."""
+    own: Floats = np.array(colour, np.float32) * np.float32(LEVELS)
+    row = np.tile(own if channels == 3 else grey(own), light.shape[2])
+    return (np.repeat(light[..., 0], channels, axis=2) * row).reshape(*light.shape[:3], channels)
