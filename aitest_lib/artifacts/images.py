@@ -32,20 +32,14 @@ def put_images(store: Store, images: Sequence[Pixels]) -> ArtifactRef:
     for image in images:
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in CHANNELS or image.size == 0:
             raise ValueError(f"got {image.dtype} of shape {image.shape}, expected uint8 height × width × 1, 3 or 4 channels")
-    columns = [pa.array([image.tobytes() for image in images], pa.binary())]
-    columns += [pa.array([image.shape[axis] for image in images], pa.int32()) for axis in range(3)]
-    table = pa.table(columns, schema=SCHEMA)
     largest = max((image.size for image in images), default=1)
+    size = max(1, GROUP_BYTES // largest)
     sink = io.BytesIO()
-    pq.write_table(
-        table,
-        sink,
-        compression="zstd",
-        row_group_size=max(1, GROUP_BYTES // largest),
-        use_dictionary=list(SIZES),
-        write_statistics=list(SIZES),
-    )
-    return store.put(sink.getvalue(), "parquet", table.num_rows)
+    options = {"compression": "zstd", "use_dictionary": list(SIZES), "write_statistics": list(SIZES)}
+    with pq.ParquetWriter(sink, SCHEMA, **options) as writer:
+        for start in range(0, len(images), size):
+            writer.write_table(_table(images[start : start + size]))  # one row group; only its copies are in memory
+    return store.put(sink.getvalue(), "parquet", len(images))
 
 
 def get_images(store: Store, ref: ArtifactRef, rows: Sequence[int] | NDArray[np.integer] | None = None) -> list[Pixels]:
@@ -71,10 +65,16 @@ def _read(file: pq.ParquetFile, wanted: NDArray[np.int64], url: str) -> list[Pix
     found: dict[int, Pixels] = {}
     for group in np.unique(np.searchsorted(ends, wanted, side="right")).tolist():
         start = int(ends[group]) - sizes[group]
-        inside = np.unique(wanted[(wanted >= start) & (wanted < ends[group])])
-        rows = file.read_row_group(group).take(pa.array(inside - start)).to_pylist()
-        found.update(zip(inside.tolist(), (_image(row, url) for row in rows), strict=True))
-    return [found[row].copy() for row in wanted.tolist()]
+        places = np.flatnonzero((wanted >= start) & (wanted < ends[group]))
+        rows = file.read_row_group(group).take(pa.array(wanted[places] - start)).to_pylist()
+        found.update(zip(places.tolist(), (_image(row, url).copy() for row in rows), strict=True))
+    return [found[place] for place in range(len(wanted))]
+
+
+def _table(images: Sequence[Pixels]) -> pa.Table:
+    columns = [pa.array([image.tobytes() for image in images], pa.binary())]
+    columns += [pa.array([image.shape[axis] for image in images], pa.int32()) for axis in range(3)]
+    return pa.table(columns, schema=SCHEMA)
 
 
 def _image(row: dict[str, Any], url: str) -> Pixels:

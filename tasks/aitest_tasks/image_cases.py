@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,8 @@ from aitest_lib.transforms.image.base import ImageTransform, Pixels, chunks
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.case_tables import case_table, pieces
 from aitest_tasks.seed_tables import PIXELS, SEED_ID
+
+BATCH_BYTES = 4 << 20  # of pixels that a transform gets at once
 
 
 def write_image_cases(store: Store, job: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def _cases(
     made = list(images)
     distance = np.zeros(len(images))
     seed_ids = seeds.column(SEED_ID).to_pylist()
-    for places in by_shape(images):
+    for places in _batches(images):
         batch = np.stack([images[place] for place in places])
         drawn = component.draw(
             [seed_ids[place] for place in places], batch.shape[1:], partial(rng_for, random_seed, component.key)
@@ -74,6 +77,13 @@ def _cases(
                 made[place], distance[place] = changed[at], far[at]
     table = case_table(component, seeds, params, not_applicable, image_digests(made), [None] * len(images), distance, "image")
     return pa.table(table), made
+
+
+def _batches(images: list[NDArray[np.uint8]]) -> Iterator[list[int]]:
+    """The places of images of one shape, a few megabytes of pixels at a time."""
+    for places in by_shape(images):
+        size = max(1, BATCH_BYTES // images[places[0]].size)
+        yield from (places[start : start + size] for start in range(0, len(places), size))
 
 
 def _distances(seeds: Pixels, cases: Pixels) -> NDArray[np.float64]:

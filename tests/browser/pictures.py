@@ -1,6 +1,7 @@
 """Takes the pictures of the README, from a real installation: `python tests/browser/pictures.py` (some minutes; Chromium).
 
-A census model behind an endpoint is registered, deployed and audited at night; its next version has a planted weakness.
+A census model behind an endpoint is registered, deployed and audited at night; its next version has a planted weakness. The
+report of images is that of `aitest demo --only image`.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def main() -> None:
             command(project, "register", "model.yaml", "--data", DATA_FILE)
             ended_audit(prefect, f"audit of {SUITE} on version 2")
             photograph(project, prefect)
+            photograph_images(project)
         finally:
             command(project, "down")
 
@@ -189,6 +191,17 @@ def photograph(project: Project, prefect: str) -> None:
         save(browser, "mlflow-report.png", "report.html", 900)
         browser.get(page.as_uri())
         save(browser, "compare.png", "What changed", 900)
+
+
+def photograph_images(project: Project) -> None:
+    """Audits the demonstration's digits, and writes the picture of the report."""
+    command(project, "demo", "--only", "image")
+    page = project.folder / "images.html"
+    command(project, "report", "last", "-o", str(page))
+    with chromium() as browser:
+        browser.get(page.as_uri())
+        browser.execute_script(TO_TOP, "Accuracy per transform")
+        save(browser, "report-images.png", "Accuracy per transform", 800)
 
 
 @contextmanager

@@ -180,7 +180,7 @@ def test_the_scheduler_is_killed_and_the_run_resumed(lonely, alone, server):
     found = ended(process, 240)
     assert found.code == 3, found.text
     assert is_calm(found.text), found.text
-    assert f"the Dask scheduler at {cluster.scheduler}" in found.err
+    assert f"Dask scheduler at {cluster.scheduler}" in found.err
     [folder] = (project.store / "runs").glob("*")
     assert f"aitest resume {folder.name[:12]}" in found.err
     resumed = project.cli("resume", folder.name, "--json", "report.json", timeout=240)

@@ -30,9 +30,12 @@ CALL = {"batch_size": 8, "concurrency": 2}
 KEPT = ("case_id", "seed_id", "expected", "observed", "outcome", "reason", "explanation", "distance", "query_cost")
 
 
-def slowly(image):
-    time.sleep(0.02)
-    return label(image)
+def slowly(seconds):
+    def answer(image):
+        time.sleep(seconds)
+        return label(image)
+
+    return answer
 
 
 @pytest.fixture(scope="module")
@@ -100,22 +103,27 @@ def test_a_bucket_and_a_folder_give_the_same_and_another_machine_asks_nothing(al
 
 def test_two_workers_share_a_run_on_a_folder_that_they_cannot_see(alone, server, s3, tmp_path):
     whole, expected = alone
-    server.label = slowly
+    server.label = slowly(0.3)
     project = in_a_bucket(filled(new_project(tmp_path / "project"), server, EVERY_KIND, **CALL), s3)
     folder = as_files(project)
     store, client = project.env["AITEST_STORE"].removeprefix("s3://"), s3.client()
+
+    def takers():
+        return {json.loads(client.cat_file(path))["by"] for path in client.glob(f"{store}/runs/*/plans/*/taken/*")}
+
     with pool_workers(project, 2) as pool:
         process = project.start("run", "suite.yaml", "--on", pool.name, "--workers", "2", "--json", "report.json")
         assert until(lambda: client.glob(f"{store}/data/*/images.parquet") or process.poll() is not None)
         shutil.move(folder, tmp_path / "elsewhere")
+        assert until(lambda: len(takers()) > 1 or process.poll() is not None, 120)
+        server.label = label
         found = ended(process)
     assert found.code == 1, found.text
     assert is_calm(found.text)
     report = project.report("report.json")
     assert cases(project, report, s3) == cases(whole, expected)
     assert findings(report) == findings(expected)
-    taken = [json.loads(client.cat_file(path))["by"] for path in client.glob(f"{store}/runs/*/plans/*/taken/*")]
-    assert len(set(taken)) > 1, "nobody helped"
+    assert len(takers()) > 1, "nobody helped"
     queries = report["queries"]
     assert queries["planned"] == queries["sent"] == len(server.distinct) == expected["queries"]["planned"]
     assert server.rows <= queries["sent"] + queries["sentinel"] + 1  # the probe asks its first image alone, too
@@ -124,7 +132,7 @@ def test_two_workers_share_a_run_on_a_folder_that_they_cannot_see(alone, server,
 def test_a_run_that_is_killed_among_its_cases_is_resumed(alone, server, tmp_path):
     whole, expected = alone
     planned = expected["queries"]["planned"]
-    server.label = slowly
+    server.label = slowly(0.02)
     project = filled(new_project(tmp_path / "project"), server, EVERY_KIND, **CALL)
     process = project.start("run", "suite.yaml")
     assert until(lambda: len(server.distinct) > planned / 2 or process.poll() is not None)

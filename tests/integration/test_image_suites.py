@@ -1,4 +1,4 @@
-"""Two real classifiers under the whole suite: LeNet-5 behind an HTTP server on digits, a published ResNet-20 in ONNX on CIFAR-10."""
+"""Two real classifiers under the whole suite: LeNet-5 behind an HTTP server on digits, a ResNet-20 in ONNX on CIFAR-10."""
 
 from __future__ import annotations
 
@@ -81,5 +81,72 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any
     return run(tmp_path_factory.mktemp("photos"), card, shared("cifar10_test1000.npz"))
 
 
-def of_components(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    return [item for item in found["metrics"] if item["name"] == name and item["slice"] and set(item["slice"]) <= {"transform", "severity"}]
+def by_component(report: dict[str, Any], name: str) -> dict[tuple[str, int | None], dict[str, Any]]:
+    """A metric by transform and severity."""
+    metrics = [item for item in property_of(report, ROBUSTNESS)["metrics"] if item["name"] == name]
+    return {(item["slice"]["transform"], item["slice"].get("severity")): item for item in metrics if item["slice"]}
+
+
+@pytest.mark.parametrize("which", ["digits", "photos"])
+def test_every_transform_and_strength_stands_beside_the_clean_accuracy(which: str, request: pytest.FixtureRequest):
+    _, report = request.getfixturevalue(which)
+    accuracy, clean, passed = (by_component(report, name) for name in ("accuracy", "clean_accuracy", "pass_rate"))
+    assert len(accuracy) == COMPONENTS == 31
+    assert accuracy.keys() == clean.keys() == passed.keys() == {("inverse", None)} | {(n, s) for n in GRADED for s in LEVELS}
+    [whole] = [item["value"] for item in property_of(report, "image.generalization")["metrics"] if item["name"] == "accuracy"]
+    assert whole > (0.95 if which == "digits" else 0.7)
+    for key, item in accuracy.items():
+        if which == "digits" and key[0] == "saturation":
+            continue
+        assert 0 <= item["low"] <= item["value"] <= item["high"] <= 1, key
+        assert item["low"] < item["high"], key
+        assert item["n"] == clean[key]["n"] <= SEEDS, key
+        if item["n"] == SEEDS:
+            assert clean[key]["value"] == pytest.approx(whole)
+    assert accuracy["gaussian_noise", 5]["value"] < accuracy["gaussian_noise", 1]["value"] <= whole + 0.02
+    assert accuracy["inverse", None]["value"] < whole - 0.2
+    found = property_of(report, ROBUSTNESS)
+    assert report["queries"]["errors"] == found["cases"]["error"] == 0
+    assert found["cases"]["total"] == COMPONENTS * SEEDS
+    assert sum(found["cases"][outcome] for outcome in ("passed", "failed", "skipped")) == COMPONENTS * SEEDS
+
+
+def test_grey_digits_have_no_saturation(digits: tuple[Any, dict[str, Any]]):
+    project, report = digits
+    cases = project.cases(report, ROBUSTNESS).to_pylist()
+    ended = [(case["outcome"], case["reason"]) for case in cases if case["transform"] == "saturation"]
+    assert ended == [("skipped", "not_applicable")] * (len(LEVELS) * SEEDS)
+    assert {case["transform"] for case in cases if case["reason"] == "not_applicable"} == {"saturation"}
+    gates = property_of(report, ROBUSTNESS)["gates"]
+    assert {gate["verdict"] for gate in gates if gate["slice"]["transform"] == "saturation"} == {"skipped"}
+    assert "skipped" not in {gate["verdict"] for gate in gates if gate["slice"]["transform"] != "saturation"}
+    for name in ("accuracy", "clean_accuracy", "pass_rate"):
+        for level in LEVELS:
+            item = by_component(report, name)["saturation", level]
+            assert (item["value"], item["n"]) == (None, 0)
+            assert "not applicable" in item["reason"]
+
+
+def test_photos_have_one(photos: tuple[Any, dict[str, Any]]):
+    project, report = photos
+    cases = [case for case in project.cases(report, ROBUSTNESS).to_pylist() if case["transform"] == "saturation"]
+    counted = [case for case in cases if case["outcome"] in ("passed", "failed")]
+    assert len(counted) > 0.7 * len(LEVELS) * SEEDS
+    assert "failed" in {case["outcome"] for case in counted}
+    verdicts = {gate["verdict"] for gate in property_of(report, ROBUSTNESS)["gates"]}
+    assert "skipped" not in verdicts
+
+
+@pytest.mark.parametrize("which", ["digits", "photos"])
+def test_the_page_has_the_table(which: str, request: pytest.FixtureRequest):
+    project, report = request.getfixturevalue(which)
+    made = project.here("report", "last", "-o", "page.html")
+    assert made.code == 0, made.text
+    page = (project.folder / "page.html").read_text(encoding="utf-8")
+    for name in ("inverse", *GRADED):
+        assert f'<th scope="row">{name}</th>' in page
+    untested = page.count("Not tested: ")
+    assert untested == (1 if which == "digits" else 0)
+    worst = by_component(report, "accuracy")["gaussian_noise", 5]["value"]
+    assert f"{worst:.3f}" in page
+    assert page.count("data:image/png;base64,") > 20

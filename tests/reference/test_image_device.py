@@ -27,12 +27,11 @@ from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
 
 CHAIN = [{"name": "rotate", "degrees": 15.0}, {"name": "scale", "factor": 0.9}, {"name": "gaussian_blur", "severity": 2}]
-APART: dict[str, list[ImageTransform]] = {"inverse": [Inverse()], "compose": [Compose(parts=CHAIN)]}  # without severities
+REGISTERED = [cls for cls in components().values() if issubclass(cls, ImageTransform)]
 TRANSFORMS = [
-    transform
-    for cls in components().values()
-    if issubclass(cls, ImageTransform)
-    for transform in APART.get(cls.name, [cls(severity=severity) for severity in (1, 3, 5) if cls.name not in APART])
+    *(cls(severity=severity) for cls in REGISTERED if cls not in (Inverse, Compose) for severity in (1, 3, 5)),
+    Inverse(),
+    Compose(parts=CHAIN),
 ]
 SHAPES = [(28, 28, 1), (33, 40, 3), (40, 33, 4), (224, 200, 3)]
 

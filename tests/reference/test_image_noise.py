@@ -102,6 +102,14 @@ def test_neighbouring_seeds_have_nothing_in_common():
     assert np.abs(correlations).max() < 4 / 100
 
 
+def test_the_first_bits_of_neighbouring_seeds_are_even():
+    """What images of a single pixel get."""
+    first = bits(range(20_000), (1,)).ravel()
+    for part in (first >> 8, first & 255):
+        assert stats.chisquare(np.bincount(part, minlength=256)).pvalue > 1e-3
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 4 / np.sqrt(len(first))
+
+
 def test_numbers_made_of_bits_cover_their_range():
     every = np.arange(1 << 16, dtype=np.uint16)
     assert uniform(every).min() == -uniform(every).max() == pytest.approx(-1, abs=1e-4)

@@ -11,8 +11,9 @@ from setuptools import find_namespace_packages
 
 from aitest_flows.ready_cards import ready_card, ready_cards
 from aitest_lib.config.card import load_card
+from aitest_lib.config.gates import Gate
 from aitest_lib.config.start import card_like
-from aitest_lib.config.suite import load_suite
+from aitest_lib.config.suite import check_fit, load_suite
 from aitest_lib.errors import InputError
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
@@ -78,10 +79,17 @@ def test_an_unknown_card_gets_the_nearest_names() -> None:
 
 
 @pytest.mark.parametrize("suite", sorted((DEPLOYMENTS / "suites").glob("*.yaml")), ids=lambda path: path.name)
-def test_suites_load(suite: Path) -> None:
+def test_a_suite_loads_and_fits_its_card(suite: Path) -> None:
     loaded = load_suite(suite)
     assert loaded.suite.model.card is not None
-    assert (loaded.base_dir / loaded.suite.model.card).exists()
+    card = load_card(loaded.base_dir / loaded.suite.model.card).card
+    check_fit(loaded, card.type, labelled=True)
+    gates = [gate for item in loaded.suite.properties for given in item.gates.values() for gate in as_list(given)]
+    assert {gate.slice["class"] for gate in gates if gate.slice and "class" in gate.slice} <= set(card.classes or ())
+
+
+def as_list(given: Gate | list[Gate]) -> list[Gate]:
+    return given if isinstance(given, list) else [given]
 
 
 def test_the_readme_names_every_file() -> None:
