@@ -94,7 +94,7 @@ def with_unit(value: float, unit: str | None) -> str:
 def what_was_done(metrics: Sequence[Metric], images: str) -> str:
     """The first sentence on robustness: `Eleven transforms at 3 strengths were applied to 2,000 images (rotate, scale, …)`."""
     strengths: dict[str, set[str]] = {}
-    for where in (m.slice for m in metrics if "transform" in m.slice):
+    for where in (m.slice for m in metrics if "transform" in m.slice and m.name == "pass_rate"):
         strengths.setdefault(clip(where["transform"], 60), set()).add(slice_label(where))
     if not strengths:
         return ""
@@ -112,7 +112,7 @@ def breaking_words(found: Sequence[BreakingPoints]) -> str:
     if not broken:
         return ""
     named = [
-        f"{median_words(item)} for {clip(item.transform, 60)} ({1 - unbroken_share(item):.0%} of the images break)"
+        f"{median_words(item)} for {clip(item.transform, 60)}, of the {1 - unbroken_share(item):.0%} of the images that break"
         for item in broken[:MAX_NAMED]
     ]
     return f"The smallest failing strength found is in the median {listed(named)}."
@@ -133,11 +133,12 @@ def unbroken_share(found: BreakingPoints) -> float:
 
 def attribution_words(found: Sequence[Attribution]) -> str:
     """The link of each chain without which most of its failing cases pass."""
-    turning = sorted((item for item in found if item.turned), key=lambda item: item.turned / max(item.of, 1))
-    worst = {item.transform: item for item in turning}  # the last one of a chain
+    most = {one: max(item.turned for item in found if item.transform == one) for one in {item.transform for item in found}}
+    worst = [item for item in found if item.turned == most[item.transform] and item.turned]
+    alone = [item for item in worst if sum(other.transform == item.transform for other in worst) == 1]  # no link stands out
     named = [
         f"{clip(item.transform, 60)} it is {clip(item.link, 60)} ({item.turned:,} of {item.of:,} failing cases pass without it)"
-        for item in list(worst.values())[::-1][:MAX_NAMED]
+        for item in sorted(alone, key=lambda item: -item.turned / max(item.of, 1))[:MAX_NAMED]
     ]
     return f"What breaks a chain: in {listed(named)}." if named else ""
 

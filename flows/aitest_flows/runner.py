@@ -6,6 +6,7 @@ import getpass
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ def request_run(
         for name in sorted(references(json.dumps(card.raw["endpoint"]))):
             secret(name)  # an unset one is told before anything is started; a pool's workers have secrets of their own
     check_fit(suite, info.type, config.data.label is not None)
+    if options.pool is None:  # a pool's workers have packages of their own
+        check_installed(config, kind, options.only)
     check_data(suite, test)
     check_rows(test, source)
     columns = (
@@ -106,6 +109,13 @@ def request_run(
         else [name for name in test.schema.names if name != config.data.label and kind == "tabular"]
     )
     return Request(suite, card, info, registered, test, source, columns, chosen(config, options.only), options, model)
+
+
+def check_installed(config: Any, kind: str, only: tuple[str, ...]) -> None:
+    """Raises `InputError` where transforms of images are to be made without torch, before anything is asked."""
+    transformed = any(SPECS[config.properties[index].property].new_queries for index in chosen(config, only))
+    if kind == "image" and transformed and find_spec("torch") is None:
+        raise InputError("transforms of images need torch, which is not installed; run pip install 'aitest[image]'")
 
 
 def find_card(

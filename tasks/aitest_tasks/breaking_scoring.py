@@ -237,11 +237,14 @@ def _figures(search: StrengthSearch, outcomes: Outcomes) -> list[Figure]:
 
 
 def _as_strength(search: StrengthSearch, level: Estimate) -> Estimate:
-    """A level of the ladder as a strength; beyond the ladder there is none."""
+    """A level of the ladder as a strength. Beyond its end nothing was tried: what held there stands at the strongest one, which
+    is the least that the median can be."""
     most = search.search.ladder
-    if level.value is None or level.value > most:
-        return undefined(f"most seeds held up to {search.strength_of(most):g}", level.n)
-    return Estimate(value=search.strength_of(int(level.value)), n=level.n, interval=partial(_bounds, search, level))
+    if level.value is None:
+        return undefined("no seed was searched")
+    reason = f"at least: most seeds held up to {search.strength_of(most):g}" if level.value > most else None
+    value = search.strength_of(min(int(level.value), most))
+    return Estimate(value=value, n=level.n, reason=reason, interval=partial(_bounds, search, level))
 
 
 def _bounds(search: StrengthSearch, level: Estimate, confidence: float) -> tuple[float, float]:

@@ -239,3 +239,15 @@ def test_errors_are_told_as_a_share_of_a_baseline_runs(project, server):
     done = project.here("run", "suite.yaml")
     assert done.code == 2
     assert "properties[0].baseline_run: got RUN 'nonesuch'" in done.err
+
+
+def test_without_torch_nothing_is_asked(project, server, monkeypatch):
+    from aitest_flows import runner
+
+    filled(project, server)
+    monkeypatch.setattr(runner, "find_spec", lambda name: None)
+    done = project.here("run", "suite.yaml")
+    assert done.code == 2
+    assert "transforms of images need torch" in done.err
+    assert "aitest[image]" in done.err
+    assert server.calls == 0

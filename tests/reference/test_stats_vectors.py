@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, norm, ttest_1samp
 
-from aitest_lib.stats.intervals import katz, mean, newcombe, paired_difference, paired_mean, wilson
+from aitest_lib.stats.intervals import katz, mean, median, newcombe, paired_difference, paired_mean, rate_difference, wilson
 from aitest_lib.stats.sequences import mean_sequence, rate_sequence
 
 
@@ -123,3 +123,32 @@ def test_rate_sequence_by_hand() -> None:
     assert found is not None
     assert found[0] == pytest.approx((pays * 0.05) ** (1 / 20))
     assert found[0] < 1 / (1 + norm.isf(0.05) ** 2 / 20)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 30, 501])
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_a_median_lies_between_the_order_statistics_of_the_sign_test(n: int, confidence: float) -> None:
+    values = np.random.default_rng(n).normal(size=n)
+    found = median(values)
+    ordered = np.sort(values)
+    assert found.value == ordered[(n - 1) // 2]
+    low, high = found.bounds(confidence)
+    below = int((values < low).sum())
+    # The bound is the highest order statistic that the median is below with a chance of at most 1 - confidence.
+    assert low == ordered[0] or binomtest(below, n, 0.5, alternative="less").pvalue <= 1 - confidence
+    assert binomtest(below + 1, n, 0.5, alternative="less").pvalue > 1 - confidence or low == found.value
+    assert high == ordered[n - 1 - below] or high == found.value
+
+
+def test_the_median_of_order_statistics_covers_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for n in (20, 101):
+        missed = sum(median(rng.exponential(size=n)).bounds(0.95)[0] > math.log(2) for _ in range(2_000))
+        assert missed <= 0.05 * 2_000 + 2 * math.sqrt(2_000 * 0.05 * 0.95)
+
+
+def test_a_difference_of_rates_is_newcombes_where_nothing_is_clustered() -> None:
+    for counts in ((56, 70, 48, 80), (9, 10, 3, 10), (5, 56, 0, 29)):
+        found = rate_difference(wilson(*counts[:2]), wilson(*counts[2:]))
+        assert found.bounds(0.95) == pytest.approx(newcombe(*counts).bounds(0.95))
+        assert found.value == pytest.approx(newcombe(*counts).value)

@@ -338,7 +338,7 @@ def test_the_paragraph_is_made_from_its_data() -> None:
     for part in (
         "(rotate, gaussian_noise, inverse, saturation and rotate + brightness)",
         "What broke most was inverse, pass rate 0.235",
-        "The smallest failing strength found is in the median 27.5° for rotate (80% of the images break).",
+        "The smallest failing strength found is in the median 27.5° for rotate, of the 80% of the images that break.",
         "What breaks a chain: in rotate + brightness it is rotate (31 of 38 failing cases pass without it).",
         "1 file could not be read and is in no figure.",
     ):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
-from aitest_lib.reports.slices import SliceColumn, rank_changes, rank_slices
+from aitest_lib.reports.slices import SliceColumn, rank_case_slices, rank_changes, rank_slices
 from aitest_lib.stats.intervals import newcombe
 
 SEEDS = 600
@@ -101,3 +101,32 @@ def test_the_change_that_goes_with_failures_is_named():
     assert found.value == "age"
     assert found.name.endswith("category_swap")
     assert found.flagged
+
+
+def sweeps(rng: np.random.Generator, chance: np.ndarray, components: int = 31) -> tuple[np.ndarray, np.ndarray]:
+    """Cases and failing cases of seeds that differ in how fragile they are."""
+    fragile = rng.beta(0.5, 2.0, len(chance)) * 3 * chance
+    return np.full(len(chance), components), rng.binomial(components, np.minimum(fragile, 1))
+
+
+def test_of_many_cases_a_seed_the_failing_cases_are_what_counts():
+    rng = np.random.default_rng(0)
+    cuts = columns(rng)
+    cases, failing = sweeps(rng, np.where(cuts[0].codes == 2, 0.3, 0.1))
+    found = rank_case_slices(cuts, cases, failing, 0.95)
+    assert (found[0].name, found[0].value, found[0].share_of) == ("job", "job 2", "cases")
+    assert [item.flagged for item in found].count(True) == 1
+    assert found[0].low > 0
+    inside = cuts[0].codes == 2
+    assert found[0].rate == pytest.approx(failing[inside].sum() / cases[inside].sum())
+    assert found[0].rest_rate == pytest.approx(failing[~inside].sum() / cases[~inside].sum())
+    assert found[0].seeds == inside.sum()
+
+
+def test_hardly_anything_is_flagged_among_seeds_that_differ_by_themselves():
+    rng = np.random.default_rng(20_260_102)
+    wrong = 0
+    for _ in range(200):
+        cases, failing = sweeps(rng, np.full(SEEDS, 0.1))
+        wrong += any(item.flagged for item in rank_case_slices(columns(rng), cases, failing, 0.95))
+    assert wrong <= 16  # 5 %, and twice the error of 200 tables
