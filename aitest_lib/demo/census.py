@@ -5,7 +5,6 @@ Data: Becker, B. & Kohavi, R. (1996). Adult. UCI Machine Learning Repository; se
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aitest_lib.demo.files import DATA, copied
 from aitest_lib.errors import InputError
 
-DATA = Path(__file__).parent / "data"
 LABEL = "income"
 CLASSES = ("<=50K", ">50K")
 NUMERIC = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
@@ -118,18 +117,8 @@ class BrittleModel(SoundModel):
 
 
 def demo_files(folder: Path) -> list[Path]:
-    """Copies cards, suites and data of the demonstration into `folder` (made if need be); returns the copies.
-
-    Files of the same names are overwritten: a second demonstration starts from the same state as the first.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # Not with metadata: the carried files may be read-only, and then a second run could not overwrite them.
-        return [Path(shutil.copyfile(DATA / name, folder / name)) for name in FILES]
-    except OSError as error:
-        raise InputError(
-            f"the demonstration cannot be written to {folder}: {error.strerror}; give a folder that can be written to"
-        ) from error
+    """Copies cards, suites and data of the demonstration into `folder` (made if need be); returns the copies."""
+    return copied(FILES, folder)
 
 
 def _check_columns(rows: pd.DataFrame) -> None:

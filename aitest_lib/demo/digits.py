@@ -5,7 +5,6 @@ Data: LeCun, Y., Cortes, C. & Burges, C. The MNIST database of handwritten digit
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aitest_lib.demo.files import DATA, copied
 from aitest_lib.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
 
-DATA = Path(__file__).parent / "data"
 CLASSES = tuple(range(10))
 FILES = ("digits.yaml", "digits_suite.yaml", "digits_test.npz")
 SIDE = 28
@@ -101,17 +100,8 @@ def trained(x: Images, y: NDArray[np.int64], seed: int = 0) -> nn.Sequential:
 
 
 def demo_files(folder: Path) -> list[Path]:
-    """Copies card, suite and data of the demonstration into `folder` (made if need be); returns the copies.
-
-    Files of the same names are overwritten. The model keeps its weights beside them when it is first asked.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return [Path(shutil.copyfile(DATA / name, folder / name)) for name in FILES]
-    except OSError as error:
-        raise InputError(
-            f"the demonstration cannot be written to {folder}: {error.strerror}; give a folder that can be written to"
-        ) from error
+    """Copies card, suite and data of the demonstration into `folder`; the model keeps its weights beside them."""
+    return copied(FILES, folder)
 
 
 def _scaled(images: Images) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from aitest_lib.reports.explain_image import (
@@ -35,7 +36,8 @@ _DONE = {
 def headline(report: RunReport) -> str:
     """The verdict of a run in one sentence."""
     named = report.named
-    gates = [(name, gate) for name, prop in named.items() for gate in prop.gates]
+    found = [(name, gate) for name, prop in named.items() for gate in prop.gates]
+    gates = [(name, gate) for name, gate in found if gate.verdict != "skipped"]
     total = count(len(gates), "gate")
     broken = [name for name, prop in named.items() if prop.status == "error"]
     if broken:
@@ -58,7 +60,8 @@ def headline(report: RunReport) -> str:
         waived = sum(gate.waived for _, gate in gates)
         whole = "The gate" if len(gates) == 1 else f"All {total}"
         unjudged = [name for name, prop in named.items() if prop.status == "unjudged"]
-        more = f"; {listed(unjudged)} has no gate and is unjudged" if unjudged else ""
+        more = _inapplicable(len(found) - len(gates))
+        more += f"; {listed(unjudged)} has no gate and is unjudged" if unjudged else ""
         return f"{whole} passed{f', {waived} by a waiver' if waived else ''}{more}." if gates else "Every property passed."
     if report.status == "unjudged":
         return "No gates were set, so nothing was judged."
@@ -71,23 +74,23 @@ def explain_property(report: PropertyReport, confidence: float, unreadable: int 
     `confidence` is the one-sided confidence of every bound in the report, in (0, 1); `unreadable` the number of files of the
     data that could not be read.
     """
-    sentences = [
-        _done(report),
-        _tolerances(report),
-        _outcome(report, confidence),
-        _baseline(report),
-        _worst_component(report.metrics),
-        _causes(report.slices),
-        _sub_slices([item for item in report.slices if not item.name.startswith(CHANGED_BY)]),
-        _flips(report),
-        breaking_words(report.breaking_points),
-        attribution_words(report.attributions),
-        *_gates(report),
-        _skipped(report),
-        _errors(report),
-        unreadable_words(unreadable),
-    ]
-    return " ".join(sentence for sentence in sentences if sentence)
+    lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
+    return " ".join(filter(None, [*lead, *chain.from_iterable(_details(report, unreadable).values())]))
+
+
+def explanation_parts(report: PropertyReport, unreadable: int = 0) -> tuple[str, dict[str, list[str]]]:
+    """The explanation of `report` as a page shows it: what was done and found, as one text, then the other sentences by
+    what they are about.
+
+    It is cut, not made again, so that a page says what report.json says: sentences that another version worded otherwise
+    stay in the text. `unreadable`: see `explain_property`.
+    """
+    lead, parts = report.explanation, {}
+    for title, sentences in reversed(_details(report, unreadable).items()):
+        said = " ".join(sentences)
+        if said and lead.endswith(said):
+            lead, parts[title] = lead.removesuffix(said).rstrip(), sentences
+    return lead, dict(reversed(parts.items()))
 
 
 def explain_case(
@@ -170,6 +173,21 @@ def _change(change: Change) -> str:
 
 def _short(value: str) -> str:
     return value if 0 < len(value) <= 60 else clip(value, 60) or "missing"
+
+
+def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
+    """The sentences after those on what was done and found, by what they are about."""
+    slices = [item for item in report.slices if not item.name.startswith(CHANGED_BY)]
+    weak = [
+        _worst_component(report.metrics),
+        _causes(report.slices),
+        _sub_slices(slices),
+        _flips(report),
+        breaking_words(report.breaking_points),
+        attribution_words(report.attributions),
+    ]
+    left_out = [_skipped(report), _errors(report), unreadable_words(unreadable)]
+    return {"Weak spots": list(filter(None, weak)), "Gates": _gates(report), "Left out": list(filter(None, left_out))}
 
 
 def _done(report: PropertyReport) -> str:
@@ -309,13 +327,19 @@ def _gates(report: PropertyReport) -> list[str]:
         return ["No gate was set, so the property is unjudged."] if report.status == "unjudged" else []
     failed = [g for g in report.gates if g.verdict == "failed"]
     unsettled = [g for g in report.gates if g.verdict == "inconclusive"]
-    passed = sum(g.verdict == "passed" for g in report.gates)
-    text = [f"{passed} of {count(len(report.gates), 'gate')} passed."]
+    passed, spared = (sum(g.verdict == verdict for g in report.gates) for verdict in ("passed", "skipped"))
+    if spared == len(report.gates):
+        return ["No gate was applicable."]
+    text = [f"{passed} of {count(len(report.gates) - spared, 'gate')} passed{_inapplicable(spared)}."]
     if failed:
         text.append(f"Failed: {_named(failed)}.")
     if unsettled:
         text.append(f"Inconclusive: {_named(unsettled)}; the first because {unsettled[0].reason.rstrip('.')}.")
     return text
+
+
+def _inapplicable(gates: int) -> str:
+    return f"; {gates:,} {'was' if gates == 1 else 'were'} not applicable" if gates else ""
 
 
 def _named(gates: list[GateResult]) -> str:
@@ -336,7 +360,7 @@ def _skipped(report: PropertyReport) -> str:
 def _errors(report: PropertyReport) -> str:
     if not report.cases.error:
         return ""
-    worst = max(report.errors, key=report.errors.__getitem__, default=None)
+    worst = max(sorted(report.errors), key=report.errors.__getitem__, default=None)
     why = f", most often: {clip(worst, 160)}" if worst else ""
     return f"The model gave no usable answer on {count(report.cases.error, 'case')}{why}."
 

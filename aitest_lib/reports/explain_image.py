@@ -11,7 +11,6 @@ from aitest_lib.reports.tables import clip, count, listed, slice_label
 Params = dict[str, Any]
 
 MAX_NAMED = 3  # transforms or links named in one sentence
-MAX_LISTED = 12  # transforms listed as what was done
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 # Participles; what follows in brackets are the parameters.
 _PHRASES = {
@@ -92,7 +91,7 @@ def with_unit(value: float, unit: str | None) -> str:
 
 
 def what_was_done(metrics: Sequence[Metric], images: str) -> str:
-    """The first sentence on robustness: `Eleven transforms at 3 strengths were applied to 2,000 images (rotate, scale, …)`."""
+    """The first sentence on robustness: `Eleven transforms at 3 strengths were applied to 2,000 images`. A few are named."""
     strengths: dict[str, set[str]] = {}
     for where in (m.slice for m in metrics if "transform" in m.slice and m.name == "pass_rate"):
         strengths.setdefault(clip(where["transform"], 60), set()).add(slice_label(where))
@@ -101,8 +100,8 @@ def what_was_done(metrics: Sequence[Metric], images: str) -> str:
     n, sizes = len(strengths), {len(values) for values in strengths.values()}
     noun = f"{_NUMBERS[n].capitalize() if n < len(_NUMBERS) else f'{n:,}'} transform{'' if n == 1 else 's'}"
     at = f" at {'up to ' if len(sizes) > 1 else ''}{max(sizes)} strengths" if max(sizes) > 1 else ""
-    named = list(strengths)[:MAX_LISTED] + ([f"{n - MAX_LISTED} more"] if n > MAX_LISTED else [])
-    what = f"{noun}{at} {'was' if n == 1 else 'were'} applied to {images} ({listed(named)})"
+    named = f" ({listed(list(strengths))})" if n <= MAX_NAMED else ""
+    what = f"{noun}{at} {'was' if n == 1 else 'were'} applied to {images}{named}"
     return f"{what}, and each answer was compared with the model's own answer on the untouched image."
 
 

@@ -12,8 +12,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from aitest_lib.reports import plots, tables
-from aitest_lib.reports.explain import headline
-from aitest_lib.reports.html_images import CLASS_SLICES, breaking_view, depth, drop_words, gallery_view, in_turns, sweeps_view
+from aitest_lib.reports.explain import explanation_parts, headline
+from aitest_lib.reports.html_images import (
+    CLASS_SLICES,
+    breaking_view,
+    cell_words,
+    depth,
+    drop_words,
+    gallery_view,
+    in_turns,
+    sweeps_view,
+)
+from aitest_lib.reports.image_sweeps import case_amounts
 from aitest_lib.reports.report import Confusion, FailingCase, GateResult, Metric, PropertyReport, RunReport, SliceFinding
 from aitest_lib.types import SEVERITY
 
@@ -43,7 +53,11 @@ def render_html(report: RunReport, failures: Mapping[str, list[FailingCase]]) ->
 def _render(report: RunReport, failures: Mapping[str, list[FailingCase]], limit: int) -> str:
     template = page_environment().get_template("report.html")
     worst_first = sorted(report.named.items(), key=lambda item: SEVERITY.index(item[1].status))
-    properties = [_property(name, prop, failures.get(name, []), limit, i) for i, (name, prop) in enumerate(worst_first)]
+    unreadable = report.provenance.unreadable
+    properties = [
+        _property(name, prop, failures.get(name, []), limit, i) | {"told": explanation_parts(prop, unreadable)}
+        for i, (name, prop) in enumerate(worst_first)
+    ]
     page = template.render(r=report, headline=headline(report), properties=properties, facts=_facts(report))
     return tables.printable(page)
 
@@ -59,8 +73,10 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=tables.number,
-        interval=tables.interval,
+        number=lambda *figure: tables.minus_signs(tables.number(*figure)),
+        interval=lambda *bounds: tables.minus_signs(tables.interval(*bounds)),
+        signed=lambda figure: tables.minus_signs(f"{figure:+.3f}"),
+        cell=lambda item: cell_words(*item),
         slice_label=tables.slice_label,
         bound=tables.bound,
         clip=tables.clip,
@@ -101,9 +117,10 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
     images = prop.property.startswith("image.")
     gallery = gallery_view(prop, cases, min(limit, MAX_CASES))
     failed = [case for case in cases if case.outcome == "failed"]
-    shown = [failed[place] for place in sorted(in_turns(failed)[: min(limit, MAX_CASES)])] if gallery is None else []
+    turns = in_turns(failed, min(limit, MAX_CASES), case_amounts(prop)) if gallery is None else []
+    shown = [failed[place] for place in sorted(turns)]
     by_class = [found for found in prop.slices if images and found.name in CLASS_SLICES]
-    total = prop.cases.total
+    total, verdicts = prop.cases.total, Counter(gate.verdict for gate in prop.gates)
     return {
         "id": f"p{index}",
         "name": name,
@@ -112,7 +129,7 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         if total
         else [],
         "gates": _gates(prop),
-        "verdicts": sorted(Counter(gate.verdict for gate in prop.gates).items(), key=lambda item: SEVERITY.index(item[0])),
+        "verdicts": dict(sorted(verdicts.items(), key=lambda item: SEVERITY.index(item[0]))),
         "more_gates": max(0, len(prop.gates) - MAX_ROWS),
         "groups": _metric_tables(prop),
         "sweeps": sweeps_view(prop) if images else None,
@@ -128,7 +145,6 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         "gallery": gallery,
         "failed": max(prop.cases.failed, len(failed)),
         "transforms": sorted({case.transform for case in shown if case.transform}),
-        "all_cases": prop.artifacts.get("cases", "cases.parquet"),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from markupsafe import Markup
 from aitest_lib.reports import plots, tables
 from aitest_lib.reports.explain_image import median_words, unbroken_share
 from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
-from aitest_lib.reports.image_sweeps import case_strengths, sweeps
+from aitest_lib.reports.image_sweeps import case_amounts, case_strengths, sweeps
 from aitest_lib.reports.pictures import EXACT
 from aitest_lib.reports.report import FailingCase, Picture, PropertyReport
 from aitest_lib.types import Outcome
@@ -20,6 +21,9 @@ MAX_TRANSFORMS = 40  # rows and panels of one property
 WORST_DROP = 0.5  # loss of accuracy from which on a cell has the deepest colour
 _ORDER: tuple[Outcome, ...] = ("failed", "passed", "skipped", "error")
 CLASS_SLICES = ("label", "class")
+_AHEAD = 100  # cases of a transform among which one of a new seed is looked for
+_IN_ARRAY = re.compile(r"x\[(\d+)\]")  # the place of an image in an npz file
+Amount = Callable[[str | None, float], float]
 
 
 def sweeps_view(prop: PropertyReport) -> dict[str, Any] | None:
@@ -58,7 +62,7 @@ def gallery_view(prop: PropertyReport, cases: list[FailingCase], limit: int) -> 
     """Cases as cards, at most `limit`; None where no case has pictures."""
     if not any(case.pictures for case in cases):
         return None
-    shown, label = [cases[place] for place in in_turns(cases)[:limit]], case_strengths(prop)
+    shown, label = [cases[place] for place in in_turns(cases, limit, case_amounts(prop))], case_strengths(prop)
     outcomes = Counter(case.outcome for case in shown)
     return {
         "cards": [_card(case, label) for case in shown],
@@ -68,15 +72,30 @@ def gallery_view(prop: PropertyReport, cases: list[FailingCase], limit: int) -> 
     }
 
 
-def in_turns(cases: Sequence[FailingCase]) -> list[int]:
-    """The places of cases in the order in which they are worth showing: the first of every transform and outcome, then the
-    second ones, and so on; in each turn those that failed come before the others."""
-    seen: Counter[tuple[str | None, Outcome]] = Counter()
-    turns = []
+def in_turns(cases: Sequence[FailingCase], limit: int, amount: Amount) -> list[int]:
+    """The places of at most `limit` cases in the order in which they are worth showing: one of every transform and outcome,
+    then another one, and so on; in each turn those that failed come before the others.
+
+    Of a transform one of the strongest comes first (`amount` orders the strengths); then those of seeds that were not shown
+    yet go before the others, the strengths in turn.
+    """
+    groups: dict[tuple[str | None, Outcome], list[int]] = {}
     for place, case in enumerate(cases):
-        turns.append((seen[case.transform, case.outcome], _ORDER.index(case.outcome), place))
-        seen[case.transform, case.outcome] += 1
-    return [place for *_, place in sorted(turns)]
+        groups.setdefault((case.transform, case.outcome), []).append(place)
+    ranked = sorted(groups.items(), key=lambda group: _ORDER.index(group[0][1]))
+    queues = [_strengths_in_turn(cases, places, amount) for _, places in ranked]
+    shown: Counter[str] = Counter()  # by seed
+    taken: list[int] = []
+    first = True
+    while queues and len(taken) < limit:
+        for queue in queues:
+            open_to = [p for p in queue[:_AHEAD] if not first or cases[p].strength == cases[queue[0]].strength]
+            place = min(open_to, key=lambda place: shown[cases[place].seed_id])
+            queue.remove(place)
+            shown[cases[place].seed_id] += 1
+            taken.append(place)
+        queues, first = [queue for queue in queues if queue], False
+    return taken[:limit]
 
 
 def drop_words(drop: float) -> str:
@@ -88,9 +107,30 @@ def drop_words(drop: float) -> str:
     return "±0" if abs(drop) < 0.0005 else f"{'−' if drop > 0 else '+'}{abs(drop):.3f}"
 
 
+def cell_words(name: str, value: str) -> tuple[str, str]:
+    """A column and its value as people read them; images without a file are numbered.
+
+    >>> cell_words("file", "x[897]"), cell_words("file", "4/1.png")
+    (('image', '897'), ('file', '4/1.png'))
+    """
+    place = _IN_ARRAY.fullmatch(value) if name == "file" else None
+    return ("image", place[1]) if place else (name, value)
+
+
 def depth(drop: float) -> float:
     """How deep the colour of a loss of accuracy is, in [0, 1]."""
     return min(max(drop / WORST_DROP, 0.0), 1.0)
+
+
+def _strengths_in_turn(cases: Sequence[FailingCase], places: list[int], amount: Amount) -> list[int]:
+    """The places of cases of one transform, the first of every strength (strong to weak) before the second ones."""
+    seen: Counter[float | None] = Counter()
+    ranked = []
+    for place in places:
+        strength = cases[place].strength
+        ranked.append((seen[strength], 0.0 if strength is None else -amount(cases[place].transform, strength), place))
+        seen[strength] += 1
+    return [place for *_, place in sorted(ranked)]
 
 
 def _card(case: FailingCase, label: Callable[[str | None, float], str]) -> dict[str, Any]:
@@ -100,7 +140,7 @@ def _card(case: FailingCase, label: Callable[[str | None, float], str]) -> dict[
         "strength": None if case.strength is None else label(case.transform, case.strength),
         "pictures": [(picture, *_caption(case, picture)) for picture in case.pictures],
         "exact": all(max(picture.width, picture.height) <= EXACT for picture in case.pictures),
-        "cells": list(case.case.items())[:3],
+        "cells": [cell_words(name, value) for name, value in list(case.case.items())[:3]],
     }
 
 

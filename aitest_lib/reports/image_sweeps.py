@@ -134,18 +134,24 @@ def tick_label(parameter: str, value: float | str) -> str:
 def case_strengths(report: PropertyReport) -> Callable[[str | None, float], str]:
     """What labels the strength of a case, given its transform and the value: the parameter of the slice with this value, else
     that of the breaking points of the transform."""
+    parameter = _case_parameters(report)
+    return lambda transform, value: strength_label(parameter(transform, value), float(f"{value:.3g}"))
+
+
+def case_amounts(report: PropertyReport) -> Callable[[str | None, float], float]:
+    """What orders the strengths of the cases of a transform from weak to strong; see `case_strengths`."""
+    parameter = _case_parameters(report)
+    return lambda transform, value: _amount(parameter(transform, value), value)
+
+
+def _case_parameters(report: PropertyReport) -> Callable[[str | None, float], str]:
     known = {points.transform: points.parameter for points in report.breaking_points}
     exact = {}
     for where in (m.slice for m in report.metrics if "transform" in m.slice):
         _, parameter = strength_of(where)
         if parameter and isinstance(where[parameter], int | float):
             exact[where["transform"], float(where[parameter])] = parameter
-
-    def label(transform: str | None, value: float) -> str:
-        parameter = exact.get((transform, value)) or known.get(transform or "", "strength")
-        return strength_label(parameter, float(f"{value:.3g}"))
-
-    return label
+    return lambda transform, value: exact.get((transform, value)) or known.get(transform or "", "strength")
 
 
 def _strength(parameter: str | None, where: dict[str, Any]) -> tuple[str, str, float]:

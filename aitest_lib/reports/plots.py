@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aitest_lib.reports import svg
 from aitest_lib.reports.report import Confusion, GateResult, Metric, PropertyReport
-from aitest_lib.reports.tables import bound, clip, gate_metric, interval, number, slice_label
+from aitest_lib.reports.tables import bound, clip, gate_metric, interval, minus_signs, number, slice_label
 from aitest_lib.types import Status
 
 WIDTH = 860  # px of a full figure
@@ -308,7 +308,7 @@ def _panel_marks(
 def _grid(scale: Scale, left: float, right: float, palette: Palette) -> str:
     return "".join(
         svg.line(left, scale(t), right, scale(t), palette.grid)
-        + svg.text(left - 6, scale(t) + 4, f"{t:g}", palette.muted, "end")
+        + svg.text(left - 6, scale(t) + 4, minus_signs(f"{t:g}"), palette.muted, "end")
         for t in ticks(scale.low, scale.high)
     )
 
@@ -316,7 +316,7 @@ def _grid(scale: Scale, left: float, right: float, palette: Palette) -> str:
 def _axis_row(scale: Scale, y: float, palette: Palette) -> str:
     return "".join(
         svg.line(scale(t), y, scale(t), y + 4, palette.muted)
-        + svg.text(scale(t), y + 15, f"{t:g}", palette.muted, "middle", size=11)
+        + svg.text(scale(t), y + 15, minus_signs(f"{t:g}"), palette.muted, "middle", size=11)
         for t in ticks(scale.low, scale.high)
     )
 

@@ -78,6 +78,15 @@ def interval(low: float | None, high: float | None) -> str:
     return f"[{'–' if low is None else number(low)}, {'–' if high is None else number(high)}]"
 
 
+def minus_signs(text: str) -> str:
+    """Figures as text with typographic minus signs, as pages show them.
+
+    >>> minus_signs("[-0.2, 1e-05]")
+    '[−0.2, 1e-05]'
+    """
+    return re.sub(r"(?<!\w)-(?=\d)", "\N{MINUS SIGN}", text)
+
+
 def p_value(value: float) -> str:
     """A p- or q-value as text, never "0".
 
@@ -118,13 +127,14 @@ def listed(items: Sequence[str]) -> str:
 
 
 def slice_label(where: Mapping[str, Any], whole: str = "overall") -> str:
-    """A slice as text: the transform by its name, everything else as `column = value`.
+    """A slice as text: the transform by its name, then everything else as `column = value`, in one order of the columns.
 
     >>> slice_label({"transform": "numeric_noise", "epsilon": 0.1}), slice_label({})
     ('numeric_noise, epsilon = 0.1', 'overall')
     """
-    parts = [clip(value, 60) if key == "transform" else f"{clip(key, 40)} = {_scalar(value)}" for key, value in where.items()]
-    return ", ".join(parts) or whole
+    named = [clip(where["transform"], 60)] if "transform" in where else []
+    others = [f"{clip(key, 40)} = {_scalar(where[key])}" for key in sorted(where) if key != "transform"]
+    return ", ".join(named + others) or whole
 
 
 def bound(gate: GateResult) -> str:
@@ -216,7 +226,7 @@ def _md_property(name: str, prop: PropertyReport, failing: list[FailingCase]) ->
             [
                 [
                     f"{s.name} = {s.value}",
-                    f"{s.failing:,} of {s.seeds:,}",
+                    f"{s.failing:,} of {s.seeds:,}" if s.share_of == "seeds" else f"{count(s.seeds, 'seed')}",
                     number(s.rate),
                     number(s.rest_rate),
                     f"{s.difference:+.3f} {interval(s.low, s.high)}",

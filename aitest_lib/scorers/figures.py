@@ -42,7 +42,7 @@ class Figure:
             n=self.estimate.n,
             unit=self.unit,
             higher_is_better=self.higher_is_better,
-            reason=self.estimate.reason,
+            reason=self.inapplicable or self.estimate.reason,
         )
 
 

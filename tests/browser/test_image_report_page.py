@@ -43,7 +43,12 @@ def browser() -> Iterator[webdriver.Chrome]:
 def page(browser: webdriver.Chrome, tmp_path: Path) -> webdriver.Chrome:
     """8 cases of each of 4 outcomes of each of 3 transforms."""
     file = tmp_path / "report.html"
-    file.write_text(render_html(sample.image_report(), {"image.robustness": sample.image_cases(8)}), encoding="utf-8")
+    prop = sample.image_robustness()
+    where = {"cases": "s3://audits/digits/cases.parquet"}
+    graded = [m for m in prop.metrics if m.slice.get("severity") in (1, 3) and m.value is not None]
+    other = prop.model_copy(update={"property": "image.other", "metrics": [*graded, *prop.metrics[:5]], "gates": []})
+    run = sample.image_report(properties=[prop.model_copy(update={"artifacts": where}), other])
+    file.write_text(render_html(run, {"image.robustness": sample.image_cases(8)}), encoding="utf-8")
     resize(browser, 1200)
     browser.get(file.as_uri())
     return browser
@@ -113,13 +118,32 @@ def test_the_other_cards_are_shown_when_they_are_asked_for(page: webdriver.Chrom
     assert not more.is_displayed()
 
 
+def test_every_tile_names_its_strength_once(page: webdriver.Chrome) -> None:
+    labels = page.find_elements(By.CSS_SELECTOR, ".headed .label")
+    assert {label.get_attribute("textContent") for label in labels} == {"severity 1", "severity 3"}
+    assert not any(label.is_displayed() for label in labels)
+    resize(page, 390)
+    assert all(label.is_displayed() for label in labels)
+
+
+def test_the_place_of_the_cases_is_one_click_away(page: webdriver.Chrome) -> None:
+    place = page.find_element(By.CSS_SELECTOR, "#places code")
+    assert not place.is_displayed()
+    page.find_element(By.LINK_TEXT, "the table of cases").click()
+    assert (place.is_displayed(), place.text) == (True, "s3://audits/digits/cases.parquet")
+
+
 @pytest.mark.parametrize("width", [360, 880, 1400])
 def test_nothing_overflows(page: webdriver.Chrome, width: int) -> None:
     resize(page, width)
     wide, inner = page.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
     assert wide <= inner
-    table = "const box = document.querySelector('.accuracy').parentElement; return box.scrollWidth <= box.clientWidth + 1"
-    assert page.execute_script(table)
+    scrolled = """return [...document.querySelectorAll(".properties, .accuracy, .metrics, .slices")]
+        .filter(table => table.parentElement.scrollWidth > table.parentElement.clientWidth + 1).map(table => table.className)"""
+    assert page.execute_script(scrolled) == []
+    hidden = """return [...document.querySelectorAll(".metrics .between, .slices .between, .properties .gates")]
+        .filter(cell => !cell.offsetParent).length"""
+    assert page.execute_script(hidden) == 0
     cut = """return [...document.querySelectorAll(".accuracy .tile, .shot")]
         .filter(box => box.offsetParent && box.scrollWidth > box.clientWidth + 1).map(box => box.textContent)"""
     assert page.execute_script(cut) == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import xml.etree.ElementTree as ET
 from base64 import b64decode
 from collections import Counter
+from dataclasses import replace
 from io import BytesIO, StringIO
 from typing import Any
 
@@ -22,7 +24,7 @@ from rich.console import Console
 
 from aitest_flows.render import print_report
 from aitest_lib.reports import explain, explain_image, html_images, image_plots, image_sweeps
-from aitest_lib.reports.explain import explain_image_case, explain_property
+from aitest_lib.reports.explain import explain_image_case, explain_property, explanation_parts, headline
 from aitest_lib.reports.html import MAX_BYTES, MAX_CASES, render_html
 from aitest_lib.reports.html_images import in_turns
 from aitest_lib.reports.image_sweeps import Sweep, sweeps
@@ -30,6 +32,8 @@ from aitest_lib.reports.pictures import LONGEST, case_pictures
 from aitest_lib.reports.plots import LIGHT, PAGE
 from aitest_lib.reports.report import CaseCounts, FailingCase, Picture, PropertyReport, UnreadableFile
 from aitest_lib.reports.tables import to_markdown
+from aitest_lib.scorers.figures import Figure
+from aitest_lib.stats.estimates import undefined
 from aitest_lib.types import Outcome
 
 PROPERTY = "image.robustness"
@@ -43,6 +47,10 @@ def shown(picture: Picture) -> NDArray[np.uint8]:
     image = Image.open(BytesIO(b64decode(data)))
     assert kind == f"data:image/{(image.format or '').lower()}"
     return np.asarray(image)
+
+
+def amount(transform: str | None, strength: float) -> float:
+    return strength
 
 
 def text_of(page: str) -> str:
@@ -290,12 +298,39 @@ def test_every_transform_and_outcome_has_its_turn(kinds: list[tuple[str, Outcome
         changed=[],
     )
     cases = [template.model_copy(update={"transform": name, "outcome": outcome}) for name, outcome in kinds]
-    places = in_turns(cases)
+    places = in_turns(cases, len(cases), amount)
     assert sorted(places) == list(range(len(cases)))
+    assert in_turns(cases, limit, amount) == places[:limit]
     taken, whole = Counter(kinds[place] for place in places[:limit]), Counter(kinds)
     assert all(taken[kind] >= min(n, max(taken.values()) - 1) for kind, n in whole.items() if taken)
     if len(places) and limit and any(outcome == "failed" for _, outcome in kinds):
         assert kinds[places[0]][1] == "failed"
+
+
+def test_the_strongest_comes_first_and_seeds_are_spread() -> None:
+    [template] = [case for case in sample.image_cases(1) if case.outcome == "failed" and case.transform == "rotate"]
+    cases = [
+        template.model_copy(update={"transform": name, "strength": strength, "seed_id": str(seed)})
+        for name in "abcd"
+        for strength in (1.0, 3.0, 5.0)
+        for seed in range(6)
+    ]
+    shown = [cases[place] for place in in_turns(cases, 12, amount)]
+    assert [case.transform for case in shown] == list("abcd") * 3
+    assert {case.strength for case in shown[:4]} == {5.0}
+    assert len({case.seed_id for case in shown[:6]}) == 6
+    assert set(Counter(case.seed_id for case in shown).values()) == {2}
+    weaker = [cases[place] for place in in_turns(cases, 4, lambda _, strength: -strength)]
+    assert {case.strength for case in weaker} == {1.0}
+
+
+def test_what_orders_the_strengths_of_cases_is_that_of_their_transform() -> None:
+    metrics = [sample.rate("accuracy", {"transform": "jpeg", "quality": q}, 0.5, 0.1, 9) for q in (80, 7)]
+    metrics += [sample.rate("accuracy", {"transform": "scale", "factor": f}, 0.5, 0.1, 9) for f in (0.5, 1.2)]
+    of = image_sweeps.case_amounts(PropertyReport(property=PROPERTY, status="passed", metrics=metrics))
+    assert of("jpeg", 7.0) > of("jpeg", 80.0)
+    assert of("scale", 0.5) > of("scale", 1.2)
+    assert of("my_plugin", 3.0) > of("my_plugin", 2.0)
 
 
 def test_a_generalization_case_is_one_picture_with_label_and_answer() -> None:
@@ -336,13 +371,81 @@ def test_the_smallest_failing_strength_has_its_unit() -> None:
 def test_the_paragraph_is_made_from_its_data() -> None:
     text = explain_property(sample.image_robustness(), 0.95, unreadable=1)
     for part in (
-        "(rotate, gaussian_noise, inverse, saturation and rotate + brightness)",
         "What broke most was inverse, pass rate 0.235",
         "The smallest failing strength found is in the median 27.5° for rotate, of the 80% of the images that break.",
         "What breaks a chain: in rotate + brightness it is rotate (31 of 38 failing cases pass without it).",
         "1 file could not be read and is in no figure.",
     ):
         assert part in text, part
+
+
+def test_a_few_transforms_are_named() -> None:
+    prop = sample.image_robustness()
+    metrics = [m for m in prop.metrics if m.slice.get("transform") in (None, "rotate", "inverse")]
+    text = explain_property(prop.model_copy(update={"metrics": metrics}), 0.95)
+    assert text.startswith("Two transforms at up to 3 strengths were applied to 400 images (rotate and inverse), and each")
+
+
+def test_the_page_cuts_the_paragraph_that_the_report_holds() -> None:
+    prop = sample.image_robustness()
+    stored = PropertyReport.model_validate_json(json.dumps(prop.model_dump(mode="json"), sort_keys=True))
+    for found in (prop, stored):
+        lead, parts = explanation_parts(found, unreadable=3)
+        assert list(parts) == ["Weak spots", "Gates", "Left out"]
+        assert " ".join([lead, *(sentence for part in parts.values() for sentence in part)]) == prop.explanation
+        assert lead.startswith("Five transforms at")
+        assert lead.endswith("Robust accuracy drop 0.210 [0.201, 0.219].")
+    older = prop.model_copy(update={"explanation": prop.explanation.replace("What broke most", "What broke")})
+    lead, parts = explanation_parts(older, unreadable=3)
+    assert (list(parts), "What broke was inverse" in lead) == (["Gates", "Left out"], True)
+
+
+def test_gates_that_do_not_apply_are_told_from_those_that_count() -> None:
+    prop = sample.image_robustness()
+    spared = [
+        prop.gates[0].model_copy(update={"slice": {"transform": "saturation", "severity": n}, "verdict": "skipped"})
+        for n in (1, 3)
+    ]
+    prop = prop.model_copy(update={"gates": [*prop.gates, *spared]})
+    assert "4 of 8 gates passed; 2 were not applicable. Failed: " in explain_property(prop, 0.95)
+    run = sample.image_report(properties=[prop, prop])
+    assert headline(run) == "8 of 16 gates failed, in image.robustness and image.robustness (2)."
+    assert "Failed 4 of 8; 2 skipped" in text_of(render_html(run, {}))
+    only = prop.model_copy(update={"gates": spared})
+    assert "No gate was applicable." in explain_property(only, 0.95)
+    passed = [gate for gate in prop.gates if gate.verdict != "failed"]
+    run = sample.image_report(status="passed", properties=[prop.model_copy(update={"gates": passed})])
+    assert headline(run) == "All 4 gates passed; 2 were not applicable."
+
+
+def test_an_inapplicable_figure_says_why() -> None:
+    figure = Figure(name="accuracy", estimate=undefined("there are no cases to count"), inapplicable="the images are grey")
+    assert figure.metric(0.95).reason == "the images are grey"
+    assert replace(figure, inapplicable=None).metric(0.95).reason == "there are no cases to count"
+
+
+def test_slices_by_cases_do_not_count_failing_seeds() -> None:
+    prop = sample.image_robustness()
+    slices = [item.model_copy(update={"share_of": "cases"}) for item in prop.slices]
+    by_cases, by_seeds = (
+        text_of(render_html(sample.image_report(properties=[prop.model_copy(update={"slices": found})]), {}))
+        for found in (slices, prop.slices)
+    )
+    assert "label = 8 Flagged 29 of 40 0.725" in by_seeds
+    assert "label = 8 Flagged 40 0.725" in by_cases
+    assert "writer = employee 200 0.250 0.300 −0.050 [−0.100, 0.010]" in by_cases
+    run = sample.image_report(properties=[prop.model_copy(update={"slices": slices})])
+    assert "| label = 8 | 40 seeds | 0.725 |" in to_markdown(run)
+    mixed = [slices[0], prop.slices[0].model_copy(update={"name": "writer"}), *prop.slices[1:]]
+    text = text_of(render_html(sample.image_report(properties=[prop.model_copy(update={"slices": [*mixed, *slices]})]), {}))
+    assert "writer = employee 200 seeds 0.250" in text
+    assert "writer = 8 Flagged 29 of 40 0.725" in text
+
+
+def test_an_image_of_an_array_has_its_number() -> None:
+    [case] = [case for case in sample.image_cases(1) if case.outcome == "failed"][:1]
+    case = case.model_copy(update={"case": {"file": "x[897]"}})
+    assert "image 897 case" in text_of(render_html(sample.image_report(), {PROPERTY: [case]}))
 
 
 def test_the_terminal_names_the_first_files_that_could_not_be_read() -> None:

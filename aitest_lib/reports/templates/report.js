@@ -54,6 +54,8 @@ for (const box of document.querySelectorAll(".filter")) {
 for (const link of document.querySelectorAll('a[href^="#"]')) {
   link.addEventListener("click", (event) => {
     event.preventDefault();
-    document.querySelector(link.getAttribute("href")).scrollIntoView();
+    const target = document.querySelector(link.getAttribute("href"));
+    if (target.tagName === "DETAILS") target.open = true;
+    target.scrollIntoView();
   });
 }
