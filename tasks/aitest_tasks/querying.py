@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, RANK
 
 LARGEST_SHARD = 4_000
+LOAD_BYTES = 16 << 20  # of images from which on they are asked before more are read
 SECONDS_AT_STAKE = 5.0  # work in all shards under way: what a `kill -9` may cost, and enough for their overhead not to show
 
 
@@ -164,32 +165,46 @@ def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict
     live.check_stopped()
     run = open_run(run_uri)
     plan = run.store.get_json(ArtifactRef.of(shard))
-    inputs, digests = [], []
-    for part in plan["parts"]:
-        ref, rows = ArtifactRef.of(part["ref"]), np.array(part["rows"], np.int64)
-        inputs.append(model_inputs(run, ref, rows))
-        digests.append(needed(run, ref)[0][rows])
-    flat = np.concatenate(digests)
+    share = run.options.get("share")
+    sent = errors = 0
     with live.running():  # a worker of a Dask cluster takes no other part in the run
-        share = run.options.get("share")
         if run.options.get("scheduler") and share and share["rate"]:
             live.pause(1 / share["rate"])  # the stream may have been another worker's just now
-        answers = ask(run, joined(inputs), flat, plan["repeat"])
-    reasons = error_reasons(flat, answers)
-    if plan["repeat"] == 0:
-        add_errors(run, reasons)
-    return {"sent": len(flat), "errors": len(reasons)}
+        for inputs, digests in loads(run, plan["parts"]):
+            reasons = error_reasons(digests, ask(run, inputs, digests, plan["repeat"]))
+            if plan["repeat"] == 0:
+                add_errors(run, reasons)
+            sent, errors = sent + len(digests), errors + len(reasons)
+    return {"sent": sent, "errors": errors}
+
+
+def loads(run: Run, parts: list[dict[str, Any]]) -> Iterator[tuple[Inputs, NDArray[np.void]]]:
+    """The inputs of a shard and their digests: rows all at once, images some megabytes at a time."""
+    inputs, digests, held = list[Inputs](), list[NDArray[np.void]](), 0
+    for part in parts:
+        ref, rows = ArtifactRef.of(part["ref"]), np.array(part["rows"], np.int64)
+        found = model_inputs(run, ref, rows)
+        inputs.append(found)
+        digests.append(needed(run, ref)[0][rows])
+        held += sum(image.nbytes for image in found) if isinstance(found, list) else 0
+        if held >= LOAD_BYTES:
+            yield joined(inputs), np.concatenate(digests)
+            inputs, digests, held = [], [], 0
+    if inputs:
+        yield joined(inputs), np.concatenate(digests)
 
 
 def shard_lost(run: Run, shard: dict[str, Any], reason: str) -> dict[str, Any]:
-    """A shard whose task broke: every input of it gets the reason."""
+    """A shard whose task broke: every input of it that was not answered before gets the reason."""
     plan = run.store.get_json(ArtifactRef.of(shard))
+    book, sent = answer_book(run, plan["repeat"]), 0
     reasons: dict[str, str] = {}
     for part in plan["parts"]:
         digests = needed(run, ArtifactRef.of(part["ref"]))[0][np.array(part["rows"], np.int64)]
-        reasons |= dict.fromkeys(hex_digests(digests), reason)
+        sent += len(digests)
+        reasons |= dict.fromkeys(hex_digests(digests[book.find(digests) < 0]), reason)
     add_errors(run, reasons)
-    return {"sent": len(reasons), "errors": len(reasons)}
+    return {"sent": sent, "errors": len(reasons)}
 
 
 def ask(run: Run, inputs: Inputs, digests: NDArray[np.void], repeat: int) -> Predictions:

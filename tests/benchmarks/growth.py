@@ -70,7 +70,7 @@ def grown(cases: int) -> Grown:
         before, cpu = _task_runs(server), cpu_of(members(server))
         found = measured_run(suite_file, environment={"PREFECT_API_URL": server.url})
         total = found.report["properties"][0]["cases"]["total"]
-        task_runs = _settled_task_runs(server) - before
+        task_runs = settled_task_runs(server) - before
         cpu = found.cpu + cpu_of(members(server)) - cpu
         files = Path(root, "project", ".aitest", "store").rglob("*")
         size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
@@ -97,7 +97,7 @@ def _task_runs(server: Process) -> int:
     return int(httpx.post(f"{server.url}/task_runs/count", json={}, timeout=60, trust_env=False).json())
 
 
-def _settled_task_runs(server: Process) -> int:
+def settled_task_runs(server: Process) -> int:
     """How many there are once they no longer become more."""
     count = -1
     while (now := _task_runs(server)) != count:

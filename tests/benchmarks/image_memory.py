@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from accounting import cpu_of
-from growth import _settled_task_runs, prefect_server
+from growth import prefect_server, settled_task_runs
 from PIL import Image
 from project import Measured, measured_run
 
@@ -78,7 +78,7 @@ def _spent(form: Form, seeds: int, strengths: int) -> Spent:
         suite_file = _project(Path(root, "project"), form, seeds, strengths)
         cpu = cpu_of(members(server))
         measured = measured_run(suite_file, environment={"PREFECT_API_URL": server.url})
-        task_runs = _settled_task_runs(server)
+        task_runs = settled_task_runs(server)
         files = Path(root, "project", ".aitest", "store").rglob("*")
         store = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
         return Spent(measured, measured.cpu + cpu_of(members(server)) - cpu, store, task_runs)

@@ -15,6 +15,7 @@ from PIL import Image
 from projects import new_project, property_of
 
 from aitest_lib.transforms.image.geometry import Rotate
+from aitest_tasks import querying
 
 
 @pytest.fixture
@@ -251,3 +252,14 @@ def test_without_torch_nothing_is_asked(project, server, monkeypatch):
     assert "transforms of images need torch" in done.err
     assert "aitest[image]" in done.err
     assert server.calls == 0
+
+
+def test_a_shard_is_asked_in_loads_of_its_images(project, server, tmp_path, monkeypatch):
+    whole = rows(project, filled(project, server, batch_size=16).run("--workers", "1"))
+    calls = server.calls
+    monkeypatch.setattr(querying, "LOAD_BYTES", 64)  # one image: every part of a plan is a load of its own
+    other = new_project(tmp_path / "other")
+    report = filled(other, server, batch_size=16).run("--workers", "1")
+    assert rows(other, report) == whole
+    assert report["queries"]["sent"] == report["queries"]["planned"]
+    assert server.calls - calls >= calls
