@@ -22,7 +22,9 @@ def image_card(name: str, classes: Sequence[Scalar] | None, shape: Shape | None,
         "type: image-classifier",
     ]
     if classes:
-        lines.append(f"classes: {flow_list(classes)}  # seen in the data, sorted; scores follow this order")
+        lines.append(
+            f"classes: {flow_list(classes)}  # a guess: seen in the data, sorted; put them into the order of the scores"
+        )
     lines += ["inputs:", f"  {_inputs(shape)}"]
     lines += endpoint_head(curl)
     lines += [

@@ -78,6 +78,11 @@ class ImageSource:
         return self.url.startswith("memory:") and not self.url.startswith("memory://")
 
     @property
+    def has_manifest(self) -> bool:
+        """Are the images those that a table names."""
+        return PurePosixPath(self.url).suffix.lower() in FORMATS
+
+    @property
     def is_one_file(self) -> bool:
         """Are all images in one file (`.npz`, `.zip`), rather than in files of their own."""
         return PurePosixPath(self.url).suffix.lower() in (".npz", ".zip")

@@ -23,6 +23,7 @@ from aitest_lib.types import Predictions, Scalar
 
 Sample = pd.DataFrame | Pixels
 SHOWN_ROW = 400  # characters
+LEAST_TO_TELL = 5  # answers
 SAME_SCORE = 1e-6  # the last bits of a network's output depend on the batch
 KINDS: dict[type, str] = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
@@ -71,6 +72,7 @@ def probe(model: Model, sample: Sample, repeat_rows: int = 20, private: Sequence
             f"the first {word} got {alone.labels[0]!r} when sent alone and {first.labels[0]!r} when sent with {len(rows) - 1} "
             f"others; check that the answers keep the order of the {word}s"
         )
+    problems += class_order_problems(first, model.info.classes)
     labels = [label for label in first.labels if label is not None]
     is_regressor = model.info.type.endswith("-regressor")
     return ProbeResult(
@@ -85,6 +87,21 @@ def probe(model: Model, sample: Sample, repeat_rows: int = 20, private: Sequence
         problems=tuple(problems),
         answers=first,
     )
+
+
+def class_order_problems(answers: Predictions, classes: Sequence[Scalar] | None) -> list[str]:
+    """A problem where the highest scores hardly ever stand at the labels that were answered with them: the order of the
+    card's classes is not that of the scores. (Of two classes, a threshold moved by the model's maker looks much like it.)"""
+    if answers.scores is None or not classes or answers.scores.shape[1] != len(classes):
+        return []
+    known = [row for row, label in enumerate(answers.labels) if label is not None and not np.isnan(answers.scores[row]).any()]
+    other = sum(classes[int(answers.scores[row].argmax())] != answers.labels[row] for row in known)
+    if len(known) < LEAST_TO_TELL or other <= (0.9 if len(classes) == 2 else 0.5) * len(known):
+        return []
+    return [
+        f"the highest score belongs to another class than the label in {other} of {len(known)} answers; write `classes` in the "
+        "order of the model's scores"
+    ]
 
 
 def _asked(model: Model, rows: Sample, private: Sequence[str]) -> tuple[Predictions, float, list[str]]:

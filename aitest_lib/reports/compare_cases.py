@@ -19,7 +19,11 @@ from aitest_lib.reports.slices import SliceColumn
 MISCLASSIFIED_SEED = "misclassified_seed"
 SLICE = "slice."
 # What a comparison reads of `cases.parquet`, the slices of the candidate's run apart.
-COLUMNS = ("case_id", "seed_id", "transform", "strength", "expected", "observed", "outcome", "reason", "explanation")
+COLUMNS = (
+    *("case_id", "seed_id", "transform", "strength", "params"),
+    *("expected", "observed", "outcome", "reason", "explanation"),
+)
+SEARCHED = '{"breaking_point"'  # how the parameters of a case begin whose strength was found on it
 PASSED, FAILED, MISCLASSIFIED, OPEN = range(4)
 SHOWN = 200
 
@@ -213,10 +217,12 @@ def _reasons(shared: SharedCases, open_: NDArray[np.bool_]) -> dict[str, int]:
 
 
 def _components(table: pa.Table) -> tuple[NDArray[np.int64], list[tuple[str | None, float | None]]]:
-    """Code of each case's transform and strength, and these, in the order of their first cases."""
-    names = pc.binary_join_element_wise(
-        table["transform"].fill_null(""), pc.cast(table["strength"], pa.string()).fill_null(""), "\n"
-    )
+    """Code of each case's transform and strength, and these, in the order of their first cases. A breaking point is one
+    component, wherever it lies."""
+    transforms, strengths = table["transform"].fill_null(""), pc.cast(table["strength"], pa.string()).fill_null("")
+    searched = pc.starts_with(table["params"].fill_null(""), SEARCHED)
+    transforms = pc.if_else(searched, pc.binary_join_element_wise(transforms, "breaking point", " "), transforms)
+    names = pc.binary_join_element_wise(transforms, pc.if_else(searched, "", strengths), "\n")
     encoded = _array(names).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     keys = []

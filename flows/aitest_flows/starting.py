@@ -99,6 +99,11 @@ def _write_image_start(
             *((CARD, note) for note in (curl.notes if curl else ())),
         ]
     specs = [spec for spec in specs_for("image-classifier") if column is not None or not spec.needs_labels]
+    if shape is not None and shape[2] == 1:  # a grey image has no saturation
+        specs = [
+            replace(spec, default_transforms=tuple(item for item in spec.default_transforms if item["name"] != "saturation"))
+            for spec in specs
+        ]
     _write(folder, {CARD: card, SUITE: image_suite(name, CARD, str(data), label, specs)})
     found = f"{source.rows:,} images{f' of {len(seen)} classes' if seen else ', without labels'}, {len(specs)} properties"
     return [*notes, (SUITE, found), ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any
 
@@ -12,6 +13,8 @@ from aitest_tasks import live
 from aitest_tasks.leases import is_alive
 from aitest_tasks.records import RECORDS, misfit
 from aitest_tasks.runs import Run
+
+BEGINS = timedelta(minutes=1)  # what a run may take until its process has its lease
 
 
 def status_of(run: Run) -> dict[str, Any]:
@@ -42,7 +45,14 @@ def status_of(run: Run) -> dict[str, Any]:
         return status_of(run)
     if state == "interrupted" and run.pool and not progress:
         state = "waiting"  # for a worker
+    elif state == "interrupted" and not run.has("lease") and _just_begun(run):
+        state = "starting"
     return {**head, "state": state, "properties": [_row(name, progress.get(name, {})) for name in names]}
+
+
+def _just_begun(run: Run) -> bool:
+    """Was the run's record written a moment ago: its process may not have said yet that it is there."""
+    return datetime.now(UTC) - datetime.fromisoformat(run.record["started"]) < BEGINS
 
 
 def progress_of(run: Run) -> dict[str, dict[str, Any]]:

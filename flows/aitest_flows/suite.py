@@ -15,6 +15,7 @@ from aitest_flows.spreading import run_tag, tidied
 from aitest_flows.turns import results
 from aitest_flows.working import leading, retries
 from aitest_lib import __version__
+from aitest_lib.models.probe import class_order_problems
 from aitest_lib.reports.report import (
     FailingCase,
     ModelReport,
@@ -25,7 +26,7 @@ from aitest_lib.reports.report import (
     UnreadableFile,
     shown_names,
 )
-from aitest_lib.types import ArtifactRef, worst
+from aitest_lib.types import ArtifactRef, Predictions, worst
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
 from aitest_tasks.limits import slots
@@ -39,6 +40,7 @@ from aitest_tasks.settings import current
 from aitest_tasks.tracking import Tracking, log_run
 
 BASELINE = "seeds"
+ENOUGH_ANSWERS = 2_000  # to see whether scores stand in the order of the classes
 PACKAGES = ("prefect", "mlflow", "pandas", "pyarrow", "numpy", "scikit-learn")
 OF_MODALITY = {"image": ("torch", "kornia", "pillow")}
 
@@ -127,6 +129,9 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
     warnings = []
     if state["changed"]:
         warnings.append("model_changed: the model answers differently behind an unchanged revision; everything was asked anew")
+    some = np.arange(min(len(book.digests), ENOUGH_ANSWERS))
+    answers = Predictions(book.labels(some), None if book.scores is None else book.scores[some], np.full(len(some), None))
+    warnings += class_order_problems(answers, run.info.classes)
     unreadable = state.get("unreadable", {"count": 0, "first": []})
     return RunReport(
         suite=suite_config.suite,

@@ -23,6 +23,7 @@ from aitest_lib.errors import ArtifactMissing, InputError
 from aitest_tasks import live
 
 FOLDER = "suites"
+COMPLETE = ".complete"  # hidden, so that it is no image
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,16 @@ def upload(store: Store, source: Source) -> str:
 
 
 def _upload_images(store: Store, source: ImageSource) -> str:
-    """Image files, and last the manifest that names them: with it they are complete."""
+    """A folder of images as it is, its mark last: with it they are complete. What a manifest names is put beside another one,
+    which is written last."""
     folder = f"data/{source.digest()}"
+    if not source.has_manifest:
+        if not store.exists(f"{folder}/{COMPLETE}"):
+            for place, content in source.contents():
+                if content is not None:
+                    store.write(f"{folder}/{place}", content)
+            store.write(f"{folder}/{COMPLETE}", b"")
+        return store.url_of(folder)
     manifest = f"{folder}/images.parquet"
     if not store.exists(manifest):
         paths = []

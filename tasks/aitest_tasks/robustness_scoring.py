@@ -159,7 +159,7 @@ def _score_shard(
         CaseBlock(
             case_id=cases.column(CASE_ID).to_pylist(),
             seed_id=cases.column(SEED_ID).to_pylist(),
-            transform=component.name,
+            transform=str(component.slice["transform"]),
             strength=[component.strength_value] * len(skip),
             params=cases.column(PARAMS).to_pylist(),
             expected=texts(expected),

@@ -27,7 +27,15 @@ ERROR = ("error", "HTTP 500")
 
 def case_table(rows: list[dict[str, Any]], slices: dict[str, list[str]] | None = None) -> pa.Table:
     """Rows with what differs from the defaults; a case's id is its seed's, its transform's and its strength's names."""
-    default = {"transform": None, "strength": None, "expected": "a", "observed": "a", "reason": None, "explanation": None}
+    default = {
+        "transform": None,
+        "strength": None,
+        "params": "{}",
+        "expected": "a",
+        "observed": "a",
+        "reason": None,
+        "explanation": None,
+    }
     full = [default | row for row in rows]
     for row in full:
         row.setdefault("case_id", f"{row['seed_id']}/{row['transform']}/{row['strength']}")

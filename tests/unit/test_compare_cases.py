@@ -133,3 +133,20 @@ def test_a_shown_case_has_both_answers_and_its_cells():
     [case] = changed_cases(join_cases(before, after), {shown.case_id: shown})
     assert (case.base_observed, case.candidate_observed, case.shown) == ("x", "y", shown)
     assert case.explanation == "age 1 -> 2 turned it"
+
+
+def test_breaking_points_are_one_component_wherever_they_lie():
+    def searched(strengths):
+        found = '{"breaking_point":{"degrees":60},"degrees":1}'
+        return case_table(
+            [
+                {"case_id": seed, "seed_id": seed, "transform": "rotate", "strength": at, "params": found, "outcome": ended}
+                for seed, at, ended in strengths
+            ]
+        )
+
+    base = searched([("a", 26.0, "failed"), ("b", 40.0, "failed"), ("c", None, "passed")])
+    candidate = searched([("a", 20.0, "failed"), ("b", None, "passed"), ("c", 50.0, "failed")])
+    [found] = component_changes(join_cases(base, candidate))
+    assert (found.transform, found.strength) == ("rotate breaking point", None)
+    assert (found.compared, found.newly_failing, found.fixed, found.still_failing) == (3, 1, 1, 1)

@@ -9,9 +9,11 @@ import typer
 
 from aitest_flows.commands.options import CardFile
 from aitest_flows.console import out, settings_for_command
+from aitest_lib.config.card import load_card
 from aitest_lib.errors import UnavailableError
+from aitest_lib.models.answers import input_word
 
-DataFile = Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Rows to ask the model with.")]
+DataFile = Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Rows or images to ask the model with.")]
 
 
 def register(card: CardFile, data: DataFile = None) -> None:
@@ -37,13 +39,14 @@ def probe(card: CardFile, data: DataFile = None) -> None:
     found = probe_card(card, data)
     if not found.label_kinds:
         raise UnavailableError(found.problems[0])
+    word = input_word(load_card(card).card.type)
     rows = [
-        ("answers", f"{found.rows} rows, {', '.join(found.label_kinds) or 'none'}"),
+        ("answers", f"{found.rows} {word}s, {', '.join(found.label_kinds) or 'none'}"),
         ("classes", ", ".join(str(value) for value in found.classes) or None),
         ("scores", "yes" if found.scores else no_scores(card)),
         ("deterministic", "yes" if found.deterministic else f"no, {found.self_flip_rate or 0:.1%} of the labels change"),
-        ("one row takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
-        ("a row in a batch takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),
+        (f"one {word} takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
+        (f"of a batch, one {word} takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),
     ]
     print_table(str(card), ["", ""], rows, out)
     if found.problems:

@@ -7,6 +7,7 @@ import time
 import webbrowser
 from contextlib import suppress
 from io import StringIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,10 +20,11 @@ from aitest_lib.errors import InputError, unknown
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from aitest_lib.reports.report import FailingCase
     from aitest_tasks.runs import Run
 
 LOOK_S = 1.0  # between two looks at a run that goes on
-RUNNING = "running"
+GOES_ON = ("running", "starting")
 
 
 def status(run_id: RunId = "last") -> None:
@@ -37,10 +39,20 @@ def status(run_id: RunId = "last") -> None:
 
     found = api.find(settings, run_id)
     now = status_of(found)
-    if now["state"] == RUNNING and out.is_interactive and out.file.isatty():
+    if now["state"] in GOES_ON and out.is_interactive and out.file.isatty():
         _watch(found)
     else:
         print_status(now, out)
+
+
+def first_failures(cases: list[FailingCase], most: int) -> list[FailingCase]:
+    """Failing cases to print: one of every transform and strength in turn, the strongest first."""
+    groups: dict[tuple[str, float], list[FailingCase]] = {}
+    for case in cases:
+        if case.outcome == "failed":
+            groups.setdefault((case.transform or "", -(case.strength or 0.0)), []).append(case)
+    turns = zip_longest(*(groups[key] for key in sorted(groups, key=lambda key: key[1])))
+    return [case for turn in turns for case in turn if case is not None][:most]
 
 
 def show(
@@ -62,8 +74,7 @@ def show(
         report = report.model_copy(
             update={"properties": [item for item in report.properties if item.property == property_name]}
         )
-    failed = {name: [case for case in found if case.outcome == "failed"] for name, found in cases.items()}
-    shown = {name: failed[name][:failures] for name in report.named if failures and name in failed}
+    shown = {name: first_failures(cases[name], failures) for name in report.named if failures and name in cases}
     if format_name == "json":
         whole = report.model_dump(mode="json")
         whole["failures"] = {
@@ -156,7 +167,7 @@ def _watch(run: Run) -> None:
     from aitest_flows.states import status_of
 
     with suppress(KeyboardInterrupt), Live(console=out, auto_refresh=False) as view:
-        while (now := status_of(run))["state"] == RUNNING:
+        while (now := status_of(run))["state"] in GOES_ON:
             view.update(_as_text(now), refresh=True)
             time.sleep(LOOK_S)
         # Once more: a run that ends while its files are read looks interrupted.
