@@ -1,4 +1,4 @@
-"""Scores in another order than the card's classes are noticed: every figure made of them would be wrong, and nothing else shows it."""
+"""Scores in another order than the card's classes are noticed: every figure made of them would be wrong."""
 
 from __future__ import annotations
 
