@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from aitest_lib.config.curl import CurlRequest
@@ -27,6 +28,10 @@ def image_card(name: str, classes: Sequence[Scalar] | None, shape: Shape | None,
         )
     lines += ["inputs:", f"  {_inputs(shape)}"]
     lines += endpoint_head(curl)
+    if curl is not None and curl.body:
+        lines.append(
+            "  # the body of the curl command was not understood: write it as `request`, with the variable where the images go"
+        )
     lines += [
         "  body: json",
         "  request: '{\"images\": {{ images_b64|tojson }} }'  # a guess: PNG in base64; {{ images|tojson }}: lists of pixels",
@@ -45,6 +50,10 @@ def image_card_like(ready: str, name: str, classes: Sequence[Scalar] | None, sha
     if classes:
         text = text if "\nclasses:" in text else text.replace("\ntype:", "\nclasses: []\ntype:", 1)
         text = put(text, "classes", f"{flow_list(classes)}  # a guess: the labels of the data, sorted; scores in this order")
+    if shape is not None:
+        text = re.sub(r"size: \[\d+, \d+\]", f"size: [{shape[0]}, {shape[1]}]", text)
+        text = re.sub(r"channels: \d", f"channels: {3 if shape[2] == 4 else shape[2]}", text)
+        text = re.sub(r"(\[\{\{ n \}\}, )\d, \d+, \d+\]", rf"\g<1>{shape[2]}, {shape[0]}, {shape[1]}]", text)
     if shape is not None and "\ninputs:" not in text:
         text = text.replace("\nendpoint:", f"\ninputs: {{{_size(shape)}}}  # as the images are\nendpoint:", 1)
     return text

@@ -157,13 +157,27 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
             raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
         if spec(item.property).shape != "perturbation" and item.transforms is not None:
             raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
-        transforms_of(item, document, at)
+        _check_searched(item, document, at)
     for index, rule in enumerate(suite.data.rules):
         try:
             parse_rule(rule, columns=None)
         except InputError as error:
             raise document.error(("data", "rules", index), str(error)) from error
     return LoadedSuite(suite, document, base_dir)
+
+
+def _check_searched(item: PropertyConfig, document: Document, at: Location) -> None:
+    """Gates on figures that the property cannot have would be inconclusive only after everything was paid for."""
+    searched = parts_of(item.property, item.transforms, document, at)[1]
+    needs = {
+        "median_breaking_point": (searched, "a transform with `strength: breaking_point`"),
+        "unbroken_rate": (searched, "a transform with `strength: breaking_point`"),
+        "mean_corruption_error": (item.baseline_run, "`baseline_run: RUN`"),
+    }
+    for metric in item.gates:
+        found, wanted = needs.get(metric, (True, ""))
+        if not found:
+            raise document.error((*at, "gates", metric), f"this gate needs {wanted}; add it, or remove the gate")
 
 
 def with_label(loaded: LoadedSuite, label: str | None) -> LoadedSuite:

@@ -28,23 +28,32 @@ def parts_of(property_name: str, given: Sequence[dict[str, Any]] | None, documen
     searched: list[StrengthSearch] = []
     for place, entry in enumerate(entries):
         where: Location = (*at, "transforms", place)
-        if entry.get("strength") == BREAKING_POINT:
+        if "strength" in entry and (COMPOSE in entry or entry["strength"] != BREAKING_POINT):
+            problem = (
+                "a chain has no breaking point" if COMPOSE in entry else f"got {entry['strength']!r}, expected breaking_point"
+            )
+            raise document.error((*where, "strength"), problem)
+        if "strength" in entry:
             searched.append(_search({key: value for key, value in entry.items() if key != "strength"}, known, document, where))
         elif COMPOSE in entry:
             fixed.append(_chain(entry, known, document, where))
         else:
             fixed += _sweep(entry, known, document, where)
-    slices = [*(str(item.slice) for item in fixed), *(str(item.slice) for item in searched)]
+    slices = [*(_shown(item.slice) for item in fixed), *(_shown(item.slice) for item in searched)]
     for place, one in enumerate(slices):
         if one in slices[:place]:
             raise document.error((*at, "transforms"), f"{one} is there twice; remove one")
     return fixed, searched
 
 
+def _shown(slice: dict[str, Any]) -> str:
+    return ", ".join(str(value) if key == "transform" else f"{key} {value}" for key, value in slice.items())
+
+
 def _class(entry: dict[str, Any], known: dict[str, type[Transform]], document: Document, where: Location) -> type[Transform]:
     name = entry.get("name")
     if not isinstance(name, str):
-        raise document.error(where, "this transform has no name; write e.g. {name: numeric_noise, epsilon: 0.1}")
+        raise document.error(where, f"this transform has no name; write e.g. {{name: {next(iter(known), '…')}}}")
     if name == COMPOSE:
         raise document.error((*where, "name"), "write a chain as {compose: [{name: …}, {name: …}]}")
     if name not in known:
@@ -78,7 +87,12 @@ def _chain(entry: dict[str, Any], known: dict[str, type[Transform]], document: D
     parts = []
     for place, link in enumerate(links):
         at: Location = (*where, COMPOSE, place)
-        made = _sweep({"name": link} if isinstance(link, str) else dict(link), known, document, at)
+        if not isinstance(link, str | dict):
+            raise document.error(at, "expected a transform's name, or {name: …} with its parameters")
+        if isinstance(link, dict) and (COMPOSE in link or "strength" in link):
+            what = "a chain" if COMPOSE in link else "a breaking point"
+            raise document.error(at, f"{what} cannot stand in a chain; write a transform with one strength")
+        made = _sweep({"name": link} if isinstance(link, str) else link, known, document, at)
         if len(made) != 1:
             raise document.error(at, "got several strengths, expected one in a chain; write a chain for each")
         own = {key: value for key, value in made[0].parameters().items() if value is not None}

@@ -18,8 +18,7 @@ from aitest_lib.reports.compare_text import (
     verdict_words,
 )
 from aitest_lib.reports.comparison import ChangedCase, ChangeVerdict, Comparison, PropertyComparison
-from aitest_lib.reports.html import MAX_BYTES, MAX_CELLS, MAX_ROWS, page_environment
-from aitest_lib.reports.tables import printable
+from aitest_lib.reports.html import MAX_BYTES, MAX_CELLS, MAX_ROWS, page_environment, sealed
 
 MAX_SLICES = 8
 # The report's colours and signs for verdicts on a change.
@@ -67,7 +66,7 @@ def _render(found: Comparison, limit: int) -> str:
             max_slices=MAX_SLICES,
         )
     )
-    return printable(page)
+    return sealed(page)
 
 
 def _property(item: PropertyComparison, reach: float, limit: int, place: int) -> dict[str, Any]:

@@ -236,13 +236,14 @@ def _tolerances(report: PropertyReport) -> str:
 
 def _outcome(report: PropertyReport, confidence: float) -> str:
     cases, pooled = report.cases, {m.name: m for m in report.metrics if not m.slice}
-    judged = cases.passed + cases.failed
+    broken = sum(sum(item.counts) for item in report.breaking_points)  # told apart: the pass rate does not count them
+    judged = cases.passed + cases.failed - broken - sum(item.unbroken for item in report.breaking_points)
     if not judged:
-        return "No case could be judged." if cases.total else ""
+        return "No case could be judged." if cases.total and not report.breaking_points else ""
     key = next((name for name in ("pass_rate", "accuracy", "rmse") if name in pooled), None)
     figure = f": {_phrase(pooled[key])}" if key else ""
     bounds = f" (bounds one-sided at {confidence:.0%})" if key and interval(pooled[key].low, pooled[key].high) else ""
-    text = f"Of {count(judged, 'judged case')} {cases.failed:,} failed{figure}{bounds}."
+    text = f"Of {count(judged, 'judged case')} {cases.failed - broken:,} failed{figure}{bounds}."
     drop = pooled.get("robust_accuracy_drop")
     return f"{text} {_capital(_phrase(drop))}." if drop and drop.value is not None else text
 

@@ -87,7 +87,7 @@ def with_unit(value: float, unit: str | None) -> str:
     shown = f"{float(f'{value:.3g}'):g}"
     if unit == "degrees":
         return f"{shown}°"
-    return shown if unit in (None, "", "1") else f"{shown} {clip(unit, 30)}"
+    return shown if unit in (None, "", "1") or len(unit.split()) > 1 else f"{shown} {clip(unit, 30)}"  # a phrase is no unit
 
 
 def what_was_done(metrics: Sequence[Metric], images: str) -> str:

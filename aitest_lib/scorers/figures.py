@@ -112,9 +112,14 @@ def _judged_by(metric: str, gate: Gate, figures: Sequence[Figure]) -> list[Figur
         found = exact or (within if wanted else [])
     if found:
         return found
-    shown = ", ".join(str(figure.slice) for figure in named[:4]) or "none"
-    reason = f"there is no such figure in this run; {metric} stands for the slices {shown}"
+    shown = "; ".join(_words(figure.slice) for figure in named[:4])
+    known = f"{metric} stands for {shown}" if shown else f"this run has no {metric}"
+    reason = f"there is no such figure in this run; {known}"
     return [Figure(name=metric, slice=gate.slice or {}, estimate=undefined(reason))]
+
+
+def _words(slice: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in slice.items()) or "the whole"
 
 
 def _same(shown: Any, wanted: Any) -> bool:

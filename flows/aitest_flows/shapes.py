@@ -100,7 +100,8 @@ def find_breaking_points(run: Run, name: str, index: int, asked: dict[str, Any])
     while jobs:
         refs = generate(run, name, [job for _, job in jobs])
         made += [{"search": place, "job": job, "ref": ref} for (place, job), ref in zip(jobs, refs, strict=True)]
-        _ask_more(run, name, refs, asked)
+        if _ask_more(run, name, refs, asked):
+            break  # the budget has ended
         jobs = next_jobs(run, found, base, answer_book(run), made)
     return run.store.put_json(made).to_dict()
 
@@ -119,8 +120,9 @@ def attribute(run: Run, name: str, index: int, cases: list[dict[str, Any]], aske
     return run.store.put_json([{"component": place, "link": link, "ref": ref} for (place, link, _), ref in parts]).to_dict()
 
 
-def _ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, Any]) -> None:
-    """Asks further inputs of a property, with what the budget leaves; adds their counts to `asked`."""
+def _ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, Any]) -> int:
+    """Asks further inputs of a property, with what the budget leaves; adds their counts to `asked`. Returns how many were left
+    out."""
     more = query(run, name, refs)
     union = np.unique(
         np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(part["needed"])), "V16") for part in (asked, more)])
@@ -133,6 +135,7 @@ def _ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, 
         "unasked": asked.get("unasked", 0) + more["unpaid"],
     }
     asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"] - asked["unasked"], 0)
+    return int(more["unpaid"])
 
 
 def _score(

@@ -18,7 +18,7 @@ from aitest_lib.reports.explain import explain_image_case
 from aitest_lib.reports.report import BreakingPoints
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import FAILED, PASSED, Answered, InvarianceScorer
-from aitest_lib.searches.breaking_point import BROKE, HELD, UNKNOWN, Outcomes
+from aitest_lib.searches.breaking_point import HELD, UNKNOWN, Outcomes
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.stats.estimates import Estimate, undefined
 from aitest_lib.stats.intervals import median, wilson
@@ -35,7 +35,7 @@ from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
 from aitest_tasks.shown import FailureSample, ImageRows
 
-NO_ANSWER = "the model gave no usable answer at any strength"
+NO_ANSWER = "the model gave no usable answer at some of the strengths"
 
 
 @dataclass(frozen=True)
@@ -125,17 +125,17 @@ def _tried(run: Run, search: StrengthSearch, book: AnswerBook, made: Sequence[Ma
 def _outcomes(
     scorer: InvarianceScorer, search: StrengthSearch, base: Baseline, errors: Errors, outcomes: Outcomes, tried: Tried
 ) -> tuple[NDArray[np.int8], NDArray[np.object_]]:
-    """Outcome and reason of the case of each seed: failed where a strength was found that breaks its answer."""
+    """Outcome and reason of the case of each seed: failed where a strength was found that breaks its answer, passed where the
+    answers at all coarse levels held. What the model gave no usable answer to may have broken it: such a case is an error."""
     coarse = outcomes[:, search.search.coarse()]
-    usable = ((coarse == HELD) | (coarse == BROKE)).any(axis=1)
     broken = search.search.smallest(outcomes) > 0
-    asked = ~(coarse == UNKNOWN).any(axis=1)
-    unpaid = ~asked & ~broken if errors.unpaid else np.zeros(len(asked), bool)
-    known = (usable & (asked | broken)) | ~base.right  # what the model gets wrong untouched is not searched
-    reason = np.full(len(asked), NO_ANSWER, dtype=object)
+    unfinished = (coarse == UNKNOWN).any(axis=1) | (search.search.next_levels(outcomes) > 0)
+    unpaid = base.right & unfinished & errors.unpaid
+    known = broken | (coarse == HELD).all(axis=1) | ~base.right  # what the model gets wrong untouched is not searched
+    reason = np.full(len(known), NO_ANSWER, dtype=object)
     reason[known] = None
     on_case = Answered(known, unpaid, reason)
-    skip = np.full(len(asked), None, dtype=object)
+    skip = np.full(len(known), None, dtype=object)
     for rank in tried.misfit:
         skip[rank] = "not_applicable"
     return scorer.outcomes(skip, base.answered, on_case, base.right, ~broken)

@@ -263,3 +263,30 @@ def test_a_shard_is_asked_in_loads_of_its_images(project, server, tmp_path, monk
     assert rows(other, report) == whole
     assert report["queries"]["sent"] == report["queries"]["planned"]
     assert server.calls - calls >= calls
+
+
+def test_strengths_without_an_answer_buy_no_pass(project, server):
+    server.bad_row = lambda image: np.mean(image) > 130  # the brighter ones are never answered
+    search = {"name": "brightness", "strength": "breaking_point", "delta": 0.8}
+    filled(project, server, [search], batch_size=1, retries=0)
+    whole = {"property": ROBUSTNESS, "transforms": [search], "gates": {"unbroken_rate": {"min": 0.5}}}
+    project.change("suite.yaml", properties=[whole])
+    report = project.run()
+    found = property_of(report, ROBUSTNESS)
+    assert found["cases"]["error"] > SEEDS / 2
+    assert found["cases"]["passed"] == 0
+    assert found["status"] == "error"
+    assert "some of the strengths" in next(iter(found["errors"]))
+
+
+@pytest.mark.parametrize("budget", [100, 500, 700])
+def test_a_budget_that_ends_within_a_search_ends_the_search(project, server, budget):
+    searches = [{"name": name, "strength": "breaking_point"} for name in ("rotate", "shear")]
+    report = filled(project, server, searches).run("--budget", str(budget))
+    assert report["queries"]["sent"] <= budget
+    assert len(server.distinct) <= budget
+    found = property_of(report, ROBUSTNESS)
+    assert found["skipped"]["budget"] > 0
+    assert found["skipped"].get("misclassified_seed", 0) == 2 * sum(
+        1 for place, image in enumerate(digits(SEEDS)) if label(image) != labels()[place]
+    )
