@@ -34,13 +34,13 @@ _PHRASES = {
 # Those whose parameters make the phrase.
 _SENTENCES: dict[str, Callable[[Params], str]] = {
     "inverse": lambda _: "inverted",
-    "rotate": lambda p: f"rotated by {p['degrees']:g}°",
-    "scale": lambda p: f"{'enlarged' if p['factor'] > 1 else 'shrunk'} to ×{p['factor']:g}",
-    "shear": lambda p: f"sheared by {p['shear']:g}",
-    "translate": lambda p: f"shifted by {100 * p['fraction']:g} % of its side",
-    "saturation": lambda p: f"{'saturated' if p['factor'] > 1 else 'desaturated'} to ×{p['factor']:g}",
-    "brightness": lambda p: f"{'brightened' if p['delta'] > 0 else 'darkened'} by {abs(p['delta']):g}",
-    "contrast": lambda p: f"{'raised' if p['factor'] > 1 else 'lowered'} in contrast to ×{p['factor']:g}",
+    "rotate": lambda p: f"rotated by {p['degrees']:.3g}°",
+    "scale": lambda p: f"{'enlarged' if p['factor'] > 1 else 'shrunk'} to ×{p['factor']:.3g}",
+    "shear": lambda p: f"sheared by {p['shear']:.3g}",
+    "translate": lambda p: f"shifted by {100 * p['fraction']:.3g} % of its side",
+    "saturation": lambda p: f"{'saturated' if p['factor'] > 1 else 'desaturated'} to ×{p['factor']:.3g}",
+    "brightness": lambda p: f"{'brightened' if p['delta'] > 0 else 'darkened'} by {abs(p['delta']):.3g}",
+    "contrast": lambda p: f"{'raised' if p['factor'] > 1 else 'lowered'} in contrast to ×{p['factor']:.3g}",
     "compose": lambda p: ", then ".join(transform_words(str(part["name"]), part["params"]) for part in p["parts"]),
 }
 _STRENGTHS = {"rotate": "angle", "translate": "shift", "brightness": "change", "gaussian_noise": "σ", "gaussian_blur": "σ"}

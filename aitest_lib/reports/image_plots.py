@@ -63,7 +63,7 @@ def breaking_panel(found: BreakingPoints, palette: Palette = LIGHT) -> str:
             marks.append(svg.text(left + width / 2 - 1, _BOTTOM - height(n) - 4, f"{n:,}", palette.muted, "middle", size=10))
     marks.append(svg.line(8, _BOTTOM, _RIGHT, _BOTTOM, palette.muted))
     marks += [
-        svg.text(8 + width * (i + 0.5), 162, f"{found.levels[i]:g}", palette.muted, "middle", size=11)
+        svg.text(8 + width * (i + 0.5), 162, f"{found.levels[i]:.3g}", palette.muted, "middle", size=11)
         for i in sorted({0, len(found.levels) // 2, len(found.levels) - 1})
         if found.levels
     ]

@@ -128,7 +128,7 @@ def tick_label(parameter: str, value: float | str) -> str:
     """
     if isinstance(value, str):
         return clip(value, 60)
-    return f"{value:g}°" if parameter == "degrees" else f"×{value:g}" if parameter in _FROM_ONE else f"{value:g}"
+    return f"{value:.3g}°" if parameter == "degrees" else f"×{value:.3g}" if parameter in _FROM_ONE else f"{value:.3g}"
 
 
 def case_strengths(report: PropertyReport) -> Callable[[str | None, float], str]:

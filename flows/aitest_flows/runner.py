@@ -30,6 +30,7 @@ from aitest_tasks.corruption_error import settled_baselines
 from aitest_tasks.image_seeds import image_label
 from aitest_tasks.leases import Lease, check_free
 from aitest_tasks.limits import share_of
+from aitest_tasks.processes import identity
 from aitest_tasks.runs import Run, create_run, failing_cases, fingerprints
 from aitest_tasks.sampling import check_data, check_rows, sent_columns
 from aitest_tasks.settings import Settings
@@ -215,6 +216,7 @@ def record_of(settings: Settings, request: Request, now: datetime) -> dict[str, 
         "fingerprints": fingerprints(request.suite),
         "started": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "started_by": user(),
+        "starter": identity(),
         "home": str(settings.home),
     }
 

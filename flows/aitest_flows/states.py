@@ -11,6 +11,7 @@ from aitest_lib.errors import ArtifactMissing
 from aitest_lib.reports.report import RunReport
 from aitest_tasks import live
 from aitest_tasks.leases import is_alive
+from aitest_tasks.processes import is_here
 from aitest_tasks.records import RECORDS, misfit
 from aitest_tasks.runs import Run
 
@@ -51,8 +52,9 @@ def status_of(run: Run) -> dict[str, Any]:
 
 
 def _just_begun(run: Run) -> bool:
-    """Was the run's record written a moment ago: its process may not have said yet that it is there."""
-    return datetime.now(UTC) - datetime.fromisoformat(run.record["started"]) < BEGINS
+    """Is the process that wrote the run's record there, and has it no lease yet."""
+    recent = datetime.now(UTC) - datetime.fromisoformat(run.record["started"]) < BEGINS
+    return recent and run.record.get("starter") is not None and is_here(run.record["starter"])
 
 
 def progress_of(run: Run) -> dict[str, dict[str, Any]]:

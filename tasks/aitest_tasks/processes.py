@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # Linux: another one after every start of the machine
@@ -29,3 +30,15 @@ def birth(pid: int) -> str | None:
             return "unknown"
         return None if Path("/proc/self").exists() else "unknown"
     return stat.rpartition(")")[2].split()[19]
+
+
+def identity() -> dict[str, object]:
+    """This process, as others can tell it from any other."""
+    return {"host": socket.gethostname(), "boot": boot(), "pid": os.getpid(), "birth": birth(os.getpid())}
+
+
+def is_here(known: dict[str, object]) -> bool:
+    """Is a process (see `identity`) running on this machine."""
+    pid = known.get("pid")
+    here = known.get("host") == socket.gethostname() and known.get("boot") == boot()
+    return here and isinstance(pid, int) and birth(pid) is not None and birth(pid) == known.get("birth")

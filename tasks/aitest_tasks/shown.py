@@ -125,7 +125,7 @@ class ImageRows:
 
 class FailureSample:
     """The failing cases that are shown: the first ones of every component, in rank order, 200 in all; the first 20 to
-    which the model gave no usable answer; of images, two examples of every other outcome of a component."""
+    which the model gave no usable answer. Of images, others of every component, and two examples of every other outcome."""
 
     def __init__(self, components: int) -> None:
         self._share = max(SHOWN_FAILURES // max(components, 1), 1)
@@ -140,7 +140,10 @@ class FailureSample:
             wanted |= dict.fromkeys((PASSED, SKIPPED, ERROR), EXAMPLES)
         for outcome, most in wanted.items():
             left = most - self._taken[component, outcome]
-            found = np.flatnonzero(block.outcome == outcome)[: max(left, 0)]
+            found = np.flatnonzero(block.outcome == outcome)
+            if rows.examples and len(found):  # so that not every component shows the same images
+                found = np.roll(found, -component * self._share % len(found))
+            found = np.sort(found[: max(left, 0)])
             self._taken[component, outcome] += len(found)
             self.cases += shown_cases(block, rows, found)
         errors = np.flatnonzero(block.outcome == ERROR)[: SHOWN_UNANSWERED - len(self.unanswered)]

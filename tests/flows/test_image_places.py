@@ -113,7 +113,9 @@ def test_two_workers_share_a_run_on_a_folder_that_they_cannot_see(alone, server,
 
     with pool_workers(project, 2) as pool:
         process = project.start("run", "suite.yaml", "--on", pool.name, "--workers", "2", "--json", "report.json")
-        assert until(lambda: client.glob(f"{store}/data/*/images.parquet") or process.poll() is not None)
+        assert until(
+            lambda: any(path.endswith("/.complete") for path in client.find(f"{store}/data")) or process.poll() is not None
+        )
         shutil.move(folder, tmp_path / "elsewhere")
         assert until(lambda: len(takers()) > 1 or process.poll() is not None, 120)
         server.label = label
