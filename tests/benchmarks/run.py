@@ -19,7 +19,7 @@ from compare import compare
 from growth import growth, memory
 from idle import idle
 from image_memory import image_memory
-from images import images
+from image_transforms import images
 from project import project
 from reach import endpoint, s3
 from spread import spread

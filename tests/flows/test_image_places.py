@@ -101,6 +101,7 @@ def test_a_bucket_and_a_folder_give_the_same_and_another_machine_asks_nothing(al
     assert "data:image/png" in (other.folder / "page.html").read_text(), "no image of the bucket is on the page"
 
 
+@pytest.mark.slow  # two minutes: every flow run on a pool boots a process
 def test_two_workers_share_a_run_on_a_folder_that_they_cannot_see(alone, server, s3, tmp_path):
     whole, expected = alone
     server.label = slowly(0.3)
