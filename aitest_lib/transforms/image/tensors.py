@@ -47,7 +47,8 @@ def by_params(images: Pixels, params: Sequence[dict[str, Any]], function: Callab
     result = np.empty_like(images)
     for one, places in groups(params):
         for chunk in chunks(images[: len(places)]):
-            result[places[chunk]] = function(images[places[chunk]], one)
+            chosen = chunk if len(places) == len(images) else places[chunk]  # slices need no copy
+            result[chosen] = function(images[chosen], one)
     return result
 
 
