@@ -79,7 +79,8 @@ def started(project, pool, *args):
 def takers(folder):
     """The processes that have taken shards of the newest plan, by how many."""
     plans = sorted((folder / "plans").glob("*"))
-    found = [json.loads(path.read_text())["by"] for path in (plans[-1] / "taken").glob("*")] if plans else []
+    # A claim in the making is a hidden file beside the claims; it may be gone before it is read.
+    found = [json.loads(path.read_text())["by"] for path in (plans[-1] / "taken").glob("[!.]*")] if plans else []
     return {token: found.count(token) for token in found}
 
 
