@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from aitest_lib.canonical import digest
 from aitest_lib.config.gates import Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
+from aitest_lib.config.synthesize import SynthesizeConfig
 from aitest_lib.config.transforms import parts_of
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.schema import ColumnOverride
@@ -21,6 +22,7 @@ from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.base import Transform
 
 Decide = Literal["interval", "point"]
+Generation = Literal["swap", "trepan", "none"]
 
 
 class PropertyConfig(StrictModel):
@@ -32,6 +34,9 @@ class PropertyConfig(StrictModel):
     tolerance: float | None = Field(default=None, gt=0, description="regressors: how far an answer may move and still pass")
     seed_tolerance: float | None = Field(default=None, gt=0, description="regressors: error up to which a seed counts as right")
     baseline_run: str | None = Field(default=None, description="RUN whose errors are 1 in mean_corruption_error")
+    rows: int | None = Field(default=None, ge=10, description="surrogates: training rows that are asked at most")
+    generation: Generation | None = Field(default=None, description="surrogates: how further rows are made where those are few")
+    generated: int | None = Field(default=None, ge=0, description="surrogates: how many further rows are made at most")
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     sequential: bool | None = None
@@ -55,6 +60,7 @@ class DataConfig(StrictModel):
     columns: dict[str, ColumnOverride] = Field(default_factory=dict, alias="schema")
     rules: list[str] = Field(default_factory=list, description="rows must satisfy these, e.g. age >= 17")
     sample: Literal["all"] | int = "all"
+    synthesize: SynthesizeConfig | None = Field(default=None, description="seeds made of the real rows, in place of them")
 
     @field_validator("protected", mode="before")
     @classmethod
@@ -155,15 +161,33 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")
         if item.baseline_run is not None and "mean_corruption_error" not in known:
             raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
-        if spec(item.property).shape != "perturbation" and item.transforms is not None:
-            raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
+        _check_keys(item, document, at)
         _check_searched(item, document, at)
+    made = suite.data.synthesize
     for index, rule in enumerate(suite.data.rules):
-        try:
-            parse_rule(rule, columns=None)
-        except InputError as error:
-            raise document.error(("data", "rules", index), str(error)) from error
+        _check_rule(rule, document, ("data", "rules", index))
+    for index, rule in enumerate(made.rules if made else []):
+        _check_rule(rule, document, ("data", "synthesize", "rules", index))
     return LoadedSuite(suite, document, base_dir)
+
+
+def _check_rule(rule: str, document: Document, at: Location) -> None:
+    try:
+        parse_rule(rule, columns=None)
+    except InputError as error:
+        raise document.error(at, str(error)) from error
+
+
+def _check_keys(item: PropertyConfig, document: Document, at: Location) -> None:
+    """Keys that only some shapes of properties read: elsewhere they would be ignored in silence."""
+    shape = spec(item.property).shape
+    if shape != "perturbation" and item.transforms is not None:
+        raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
+    for key in ("rows", "generation", "generated"):
+        if shape != "surrogate" and getattr(item, key) is not None:
+            raise document.error((*at, key), f"{item.property} grows no surrogate; remove the key")
+    if item.generation == "none" and item.generated:
+        raise document.error((*at, "generated"), "got rows to generate and `generation: none`; remove one of them")
 
 
 def _check_searched(item: PropertyConfig, document: Document, at: Location) -> None:
@@ -201,6 +225,10 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
                 )
         if wanted.needs_labels and not labelled:
             raise loaded.document.error(("data",), f"{item.property} needs labels; name their column as data.label")
+        made = loaded.suite.data.synthesize
+        if wanted.needs_labels and made is not None and made.method != "swap":
+            problem = f"rows of method {made.method} have no labels, and {item.property} needs them; use swap, or leave it out"
+            raise loaded.document.error(("data", "synthesize", "method"), problem)
 
 
 def transforms_of(config: PropertyConfig, document: Document, at: Location) -> list[Transform]:

@@ -77,10 +77,10 @@ def memory_images(x: Any, y: Any = None) -> ImageArrays:
 
 def _arrays(archive: zipfile.ZipFile, url: str) -> dict[str, NDArray[Any]]:
     """The arrays `x` and `y`, and those with one value for each image. Headers are looked at before anything is read."""
-    members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    members = {info.filename.removesuffix(".npy"): info for info in archive.infolist() if info.filename.endswith(".npy")}
     if "x" not in members:
         raise InputError(f"data {url}: got the arrays {', '.join(members) or '(none)'}, but no x; {SAVED}")
-    heads = {name: _head(archive, info) for name, info in members.items() if info.filename.endswith(".npy")}
+    heads = {name: _head(archive, info) for name, info in members.items()}
     rows = heads["x"][0][:1]
     arrays = {}
     for name, (shape, kind) in heads.items():

@@ -156,9 +156,10 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
         yes_no = isinstance(value, str) and all(isinstance(one, bool) for one in classes or ())
         twin = next((one for one in classes or () if _same_text(one, value)), None)
         got = f"a label that is not among the classes {WITHHELD}" if is_withheld() else f"the label {_show(value)}"
+        alike = "" if twin is None else f"; it differs from {_show(twin)} by {_difference(twin, value)} only"
         raise ModelAnswerError(
             f"got {got}, expected one of {_list(classes or ())}"
-            + ("" if twin is None else f"; it differs from {_show(twin)} by type only: write the card's classes as answered")
+            + (f"{alike}: write the card's classes as answered" if alike else "")
             + ("; YAML reads yes, no, on and off as truth values: put such classes in quotes" if yes_no else "")
         )
     return value
@@ -229,7 +230,15 @@ def _json_key(label: Scalar) -> str:
 
 
 def _same_text(one: Scalar, other: Scalar) -> bool:
-    return one == other or str(one).casefold() == str(other).casefold()
+    return one == other or _bare(one) == _bare(other)
+
+
+def _bare(label: Scalar) -> str:
+    return str(label).strip().rstrip(".").casefold()
+
+
+def _difference(one: Scalar, other: Scalar) -> str:
+    return "case, spaces or a full stop" if isinstance(one, str) and isinstance(other, str) else "type"
 
 
 def _is_number(value: Any) -> bool:

@@ -15,7 +15,7 @@ from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, p
 from aitest_lib.models.batches import Batch, in_turn, isolate, parts_of
 from aitest_lib.models.input_checks import checked_inputs
 from aitest_lib.models.pixels import images_for_python
-from aitest_lib.models.processes.python_child import answer, one_line
+from aitest_lib.models.processes.python_child import MisfitError, answer, one_line
 from aitest_lib.models.python_answers import match_classes, read_answers
 from aitest_lib.types import ModelInfo, Predictions
 
@@ -65,6 +65,8 @@ class LocalModel:
         self.usage.add(rows=len(inputs))
         try:
             labels, scores = answer(self._obj, self._copied(inputs), self._want_scores)
+        except MisfitError as error:
+            raise InputError(f"{self.info.name}: {error}") from error
         except Exception as error:  # the user's code may raise anything
             raise ModelAnswerError(excerpt(one_line(error))) from error
         return read_answers(labels, scores, len(inputs), self.info, self._columns, None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Shape = Literal["perturbation", "group"]
+Shape = Literal["perturbation", "group", "surrogate"]
 TABULAR = ("tabular-classifier", "tabular-regressor")
 IMAGE = ("image-classifier",)
 # Metrics that are shares of cases or rows, from 0 to 1.
@@ -21,6 +21,10 @@ RATES = frozenset(
         "balanced_accuracy",
         "precision",
         "recall",
+        "fidelity",
+        "class_fidelity",
+        "majority_fidelity",
+        "stability",
     }
 )
 

@@ -19,6 +19,7 @@ CLASSIFICATION = (
 )
 REGRESSION = ("rmse", "mae", "r2")
 ROBUSTNESS = ("pass_rate", "clean_accuracy", "accuracy", "robust_accuracy", "robust_accuracy_drop")
+TREE = ("fidelity", "apl", "epl", "mpl", "leaves", "majority_fidelity", "stability")
 
 GENERALIZATION = PropertySpec(
     name="tabular.generalization",
@@ -39,4 +40,13 @@ ROBUSTNESS_SPEC = PropertySpec(
     smallest_flips=True,
     default_transforms=({"name": "numeric_noise", "epsilon": 0.1}, {"name": "category_swap"}, {"name": "missing_value"}),
     default_gates={"pass_rate": {"min": 0.95}, "robust_accuracy_drop": {"max": 0.05}},
+)
+
+TREE_SIMULATABILITY = PropertySpec(
+    name="tabular.tree_simulatability",
+    types=TABULAR,
+    shape="surrogate",
+    summary="whether a small decision tree can stand in for the model",
+    metrics={"tabular-classifier": (*TREE, "kappa", "class_fidelity"), "tabular-regressor": (*TREE, "r2")},
+    default_gates={"mpl": {"max": 12}, "fidelity": {"min": 0.9}},
 )

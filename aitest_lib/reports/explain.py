@@ -15,6 +15,7 @@ from aitest_lib.reports.explain_image import (
     what_was_done,
     with_unit,
 )
+from aitest_lib.reports.explain_tree import missed_words, tree_lead, tree_weak_spots
 from aitest_lib.reports.report import CaseCounts, GateResult, Metric, PropertyReport, RunReport, SliceFinding
 from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, skip_reason, slice_label
 
@@ -74,7 +75,10 @@ def explain_property(report: PropertyReport, confidence: float, unreadable: int 
     `confidence` is the one-sided confidence of every bound in the report, in (0, 1); `unreadable` the number of files of the
     data that could not be read.
     """
-    lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
+    if report.tree is None:
+        lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
+    else:
+        lead = [_reason(report), *tree_lead(report, report.tree, confidence)]
     return " ".join(filter(None, [*lead, *chain.from_iterable(_details(report, unreadable).values())]))
 
 
@@ -178,27 +182,34 @@ def _short(value: str) -> str:
 def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
     """The sentences after those on what was done and found, by what they are about."""
     slices = [item for item in report.slices if not item.name.startswith(CHANGED_BY)]
+    tree = report.tree
     weak = [
         _worst_component(report.metrics),
         _causes(report.slices),
-        _sub_slices(slices),
+        _sub_slices(slices, tree is not None),
+        *(tree_weak_spots(report, tree) if tree else []),
         _flips(report),
         breaking_words(report.breaking_points),
         attribution_words(report.attributions),
     ]
     left_out = [_skipped(report), _errors(report), unreadable_words(unreadable)]
-    return {"Weak spots": list(filter(None, weak)), "Gates": _gates(report), "Left out": list(filter(None, left_out))}
+    gates = [*filter(None, [missed_words(tree) if tree else ""]), *_gates(report)]
+    return {"Weak spots": list(filter(None, weak)), "Gates": gates, "Left out": list(filter(None, left_out))}
 
 
 def _done(report: PropertyReport) -> str:
     if report.reason:
-        return f"The property is {report.status}: {report.reason.rstrip('.')}."
+        return _reason(report)
     template = _DONE.get(report.property)
     if report.property == "image.robustness" and report.cases.total:
         return what_was_done(report.metrics, _seeds(report))
     if template is None or not report.cases.total:
         return ""
     return template.format(seeds=_seeds(report), components=_components(report.metrics))
+
+
+def _reason(report: PropertyReport) -> str:
+    return f"The property is {report.status}: {report.reason.rstrip('.')}." if report.reason else ""
 
 
 def _components(metrics: list[Metric]) -> str:
@@ -293,21 +304,21 @@ def _causes(slices: list[SliceFinding]) -> str:
     return f"Failures go with changes of {listed(named)}."
 
 
-def _sub_slices(slices: list[SliceFinding]) -> str:
+def _sub_slices(slices: list[SliceFinding], of_tree: bool) -> str:
     flagged = [s for s in slices if s.flagged]
     if not flagged:
         return "No slice fails more than the rest beyond chance." if slices else ""
     named = [
-        f"{clip(s.name, 40)} = {clip(s.value, 40)} ({number(s.rate)} of {_share_of(s)} "
+        f"{clip(s.name, 40)} = {clip(s.value, 40)} ({number(s.rate)} of {_share_of(s, 'row' if of_tree else 'seed')} "
         f"against {number(s.rest_rate)} elsewhere, difference {number(s.difference)} {interval(s.low, s.high)})"
         for s in flagged[:MAX_NAMED]
     ]
     more = f" and {count(len(flagged) - MAX_NAMED, 'more slice')}" if len(flagged) > MAX_NAMED else ""
-    return f"It fails more often in {'; '.join(named)}{more}."
+    return f"{'Tree and model differ' if of_tree else 'It fails'} more often in {'; '.join(named)}{more}."
 
 
-def _share_of(s: SliceFinding) -> str:
-    return count(s.seeds, "seed") if s.share_of == "seeds" else f"the cases of {count(s.seeds, 'seed')}"
+def _share_of(s: SliceFinding, noun: str) -> str:
+    return count(s.seeds, noun) if s.share_of == "seeds" else f"the cases of {count(s.seeds, noun)}"
 
 
 def _flips(report: PropertyReport) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from aitest_lib.reports import plots, tables
 from aitest_lib.reports.explain import explanation_parts, headline
+from aitest_lib.reports.explain_synthesis import synthesis_sentences
 from aitest_lib.reports.html_images import (
     CLASS_SLICES,
     breaking_view,
@@ -25,6 +26,7 @@ from aitest_lib.reports.html_images import (
     in_turns,
     sweeps_view,
 )
+from aitest_lib.reports.html_trees import tree_view
 from aitest_lib.reports.image_sweeps import case_amounts
 from aitest_lib.reports.report import Confusion, FailingCase, GateResult, Metric, PropertyReport, RunReport, SliceFinding
 from aitest_lib.types import SEVERITY
@@ -65,7 +67,10 @@ def _render(report: RunReport, failures: Mapping[str, list[FailingCase]], limit:
         _property(name, prop, failures.get(name, []), limit, i) | {"told": explanation_parts(prop, unreadable)}
         for i, (name, prop) in enumerate(worst_first)
     ]
-    page = template.render(r=report, headline=headline(report), properties=properties, facts=_facts(report))
+    synthesis = synthesis_sentences(report.synthesis) if report.synthesis else []
+    page = template.render(
+        r=report, headline=headline(report), properties=properties, facts=_facts(report), synthesis=synthesis
+    )
     return sealed(page)
 
 
@@ -148,6 +153,7 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         "gates": _gates(prop),
         "verdicts": dict(sorted(verdicts.items(), key=lambda item: SEVERITY.index(item[0]))),
         "more_gates": max(0, len(prop.gates) - MAX_ROWS),
+        "tree": tree_view(prop, limit),
         "groups": _metric_tables(prop),
         "sweeps": sweeps_view(prop) if images else None,
         "curves": [] if images else _curves(prop),

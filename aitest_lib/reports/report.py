@@ -169,6 +169,53 @@ class Attribution(_Record):
     of: int
 
 
+class TreeNode(_Record):
+    """A node of a surrogate tree as it is shown. `rows`: held-out rows that reach it, `agree`: those of them to which the tree
+    answers as the model does; `counts`: the model's answers to them. At a leaf `answer` is the tree's; a decision node has a
+    `test` and its two branches. `examples`: some rows of a leaf, cells as text, private columns absent."""
+
+    answer: str
+    rows: int
+    agree: int
+    counts: dict[str, int] = Field(default_factory=dict)
+    test: str | None = None
+    negation: str | None = None
+    yes: TreeNode | None = None
+    no: TreeNode | None = None
+    examples: list[dict[str, str]] = Field(default_factory=list)
+
+
+class FrontPoint(_Record):
+    """One tree of the front: how much it agrees with the model on held-out rows (one-sided bounds), and how large it is."""
+
+    fidelity: float
+    low: float
+    high: float
+    apl: float
+    epl: float
+    mpl: int
+    leaves: int
+    chosen: bool = False
+
+
+class TreeReport(_Record):
+    """A surrogate tree: what it was grown on, what it looks like, and which others there were."""
+
+    root: TreeNode
+    columns: list[str]  # that it may ask about
+    classes: list[str]  # empty: a regressor
+    front: list[FrontPoint]
+    generation: str  # swap, trepan or none
+    grown_on: int  # rows asked to grow it, generated ones apart
+    generated: int
+    pruned_on: int
+    held_out: int
+    repeated: int = 0  # held-out rows that equal a row it was grown or pruned on
+    satisfied: bool = True  # the tree keeps within every limit, as far as the rows it was pruned on can tell
+    missed: str | None = None  # where none satisfies every gate: the nearest one, in one sentence
+    seconds: float = 0.0  # CPU seconds to grow, prune and choose it
+
+
 class UnreadableFile(_Record):
     """A file of the data that could not be read, and why."""
 
@@ -206,9 +253,42 @@ class PropertyReport(_Record):
     unanswered: list[UnansweredCase] = Field(default_factory=list)  # the first ones
     breaking_points: list[BreakingPoints] = Field(default_factory=list)
     attributions: list[Attribution] = Field(default_factory=list)
+    tree: TreeReport | None = None
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
     tolerance: float | None = None  # regressors: how far an answer may move and still be the same
     seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right
+
+
+class ColumnShift(_Record):
+    """How a column of synthesized rows differs from the real ones: `distance` is the Kolmogorov-Smirnov statistic of numbers,
+    the total variation distance of categories, both from 0 to 1. `asked`: the suite asked for the change."""
+
+    column: str
+    distance: float
+    asked: bool = False
+
+
+class SynthesisReport(_Record):
+    """What was synthesized, and how real it looks. `auc`: area under the ROC curve with which a classifier tells synthesized
+    rows from real ones (0.5: not at all), with one-sided bounds. `paths`: of the surrogate; `feasible`: those that some row
+    can take within schema, ties and rules; `reached`: those that some synthesized row takes."""
+
+    rows: int
+    method: str
+    from_rows: int
+    auc: float | None = None
+    auc_low: float | None = None
+    auc_high: float | None = None
+    rules: list[str] = Field(default_factory=list)
+    rule_violations: int = 0
+    tied: list[list[str]] = Field(default_factory=list)
+    found_tied: list[list[str]] = Field(default_factory=list)  # those that the data show and nobody declared
+    tied_violations: int = 0
+    paths: int | None = None
+    feasible: int | None = None
+    reached: int | None = None
+    shifts: list[ColumnShift] = Field(default_factory=list)
+    labels: bool = True  # rows keep the label of the row that they descend from
 
 
 class ModelReport(_Record):
@@ -258,6 +338,7 @@ class RunReport(_Record):
     info: dict[str, Any] = Field(default_factory=dict)  # the card's free `info`
     warnings: list[str] = Field(default_factory=list)
     unreadable: list[UnreadableFile] = Field(default_factory=list)  # the first ones
+    synthesis: SynthesisReport | None = None  # where the seeds are synthesized rows
 
     @property
     def named(self) -> dict[str, PropertyReport]:

@@ -46,17 +46,19 @@ def clip(text: object, limit: int = 80) -> str:
 
 
 def number(value: float | None, unit: str = "1") -> str:
-    """A figure as text: rates with 3 decimals, others with 4 significant digits, thousands separated.
+    """A figure as text: rates with 3 decimals, others with 4 significant digits, whole ones as such; thousands separated.
 
-    >>> number(0.93), number(12345.6, "s"), number(None), number(0.00012)
-    ('0.930', '12,346 s', 'undefined', '0.00012')
+    >>> number(0.93), number(12345.6, "s"), number(3.0, "decisions"), number(None), number(0.00012)
+    ('0.930', '12,346 s', '3 decisions', 'undefined', '0.00012')
     """
     if value is None:
         return "undefined"
     if not math.isfinite(value):
         return "not finite"
     size = abs(value)
-    if 0 < size < 0.0005:
+    if unit != "1" and float(value).is_integer():
+        text = f"{value:,.0f}"
+    elif 0 < size < 0.0005:
         text = f"{value:.2g}"
     elif unit == "1" and size <= 1:
         text = f"{value:.3f}"
@@ -68,12 +70,12 @@ def number(value: float | None, unit: str = "1") -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Bounds as text, empty where there are none; an open side is a dash.
+    """Bounds as text, empty where there are none, or none apart (the figure is known); an open side is a dash.
 
-    >>> interval(0.9, 0.95), interval(None, 0.2), interval(None, None)
-    ('[0.900, 0.950]', '[–, 0.200]', '')
+    >>> interval(0.9, 0.95), interval(None, 0.2), interval(None, None), interval(3, 3)
+    ('[0.900, 0.950]', '[–, 0.200]', '', '')
     """
-    if low is None and high is None:
+    if low == high:
         return ""
     return f"[{'–' if low is None else number(low)}, {'–' if high is None else number(high)}]"
 

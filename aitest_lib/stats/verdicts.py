@@ -170,11 +170,13 @@ def _two_digits(count: float) -> int:
 
 
 def _figure(estimate: Estimate, threshold: float, confidence: float) -> str:
-    """Value and bounds: "0.930 [0.909, 0.947]"."""
+    """Value and bounds: "0.930 [0.909, 0.947]"; a value that is known, not estimated, has none."""
     bounds = estimate.bounds(confidence)
     if estimate.value is None or bounds is None:
         return f"undefined ({estimate.reason})"
     low, high = bounds
+    if low == high:
+        return f"{low:,.0f}" if low.is_integer() else _number(low, threshold)
     return f"{_number(estimate.value, threshold)} [{_number(low, threshold)}, {_number(high, threshold)}]"
 
 

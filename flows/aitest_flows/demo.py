@@ -19,11 +19,13 @@ from aitest_lib.errors import InputError, unknown
 from aitest_lib.reports.explain import CHANGED_BY
 from aitest_lib.reports.report import PropertyReport, RunReport
 from aitest_lib.reports.tables import slice_label
+from aitest_lib.reports.tree_text import outline
 from aitest_lib.types import SEVERITY
 from aitest_tasks.settings import Settings
 
 Run = Callable[[Settings, Any], RunReport]
 MOST_GATES = 6
+TREE_WIDTH = 100  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ def _print_found(console: Console, report: RunReport) -> None:
             verdicts = Counter(gate.verdict for gate in worst[MOST_GATES:])
             rest = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
             console.print(f"   and {len(worst) - MOST_GATES} more gates: {rest}", markup=False, highlight=False)
+        for line in outline(found.tree, TREE_WIDTH) if found.tree is not None else []:
+            console.print(f"   {line}", markup=False, highlight=False, soft_wrap=True)
         explained = _culprit(found)
         if explained:
             console.print(f"   why: {explained}", markup=False, highlight=False)

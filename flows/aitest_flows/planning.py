@@ -17,11 +17,14 @@ from aitest_lib.transforms.tabular import loose_columns
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.components import components, searches
 from aitest_tasks.generation import generation_job, write
+from aitest_tasks.growing_more import most_generated
+from aitest_tasks.growing_rows import from_training, growing_job, held_out, write_growing
 from aitest_tasks.preparing import check_labels, known_epoch
 from aitest_tasks.querying import make_plan, needed
 from aitest_tasks.runs import DRY, Run, create_run, open_run
 from aitest_tasks.sampling import changeable, sample, sampling_job
 from aitest_tasks.settings import Settings
+from aitest_tasks.synthesizing import needs_answers, synthesis_job, synthesis_of, write_synthesized
 
 
 def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
@@ -46,36 +49,52 @@ def _plan(run: Run) -> dict[str, Any]:
     facts: dict[str, Any] = {"seconds_per_row": known["seconds_per_row"] if known else 0.001, "batch_size": 1, "private": []}
     run.write("prepared", {**seeds, **facts})
     every = [ref.to_dict() for ref in run.seeds]
+    synthesize = synthesis_of(run)
+    if synthesize is not None:
+        made = write_synthesized(run, synthesis_job(run, synthesize, answered=False), answered=False)
+        seeds |= {"shards": made["shards"], "positions": made["positions"], "seeds": synthesize.rows}
+        run.write("prepared", {**seeds, **facts})
+        run.__dict__.pop("prepared", None)
+        every = (every if needs_answers(synthesize) else []) + seeds["shards"]
     rows = []
+    grown: dict[int, list[dict[str, Any]]] = {}  # shards of the rows that a surrogate is grown on
     for index in run.properties:
         item = config.properties[index]
-        made = components(run, index)
-        cases = [write(run.store, generation_job(run, part, shard))["cases"] for part in made for shard in run.seeds]
+        parts_made = components(run, index)
+        cases = [write(run.store, generation_job(run, part, shard))["cases"] for part in parts_made for shard in run.seeds]
+        grows = spec(item.property).shape == "surrogate"
+        if grows:
+            grown[index] = [ref.to_dict() for ref in run.seeds]
+            if from_training(run):
+                grown[index] = write_growing(run, growing_job(run, index))["shards"]
+                cases += grown[index]
         refs = [ArtifactRef.of(ref) for ref in [*(ref.to_dict() for ref in run.seeds), *cases]]
         plan = make_plan(run, refs, book, 0, None)
         effective = [
             sum(int(needed(run, ArtifactRef.of(ref))[2].sum()) for ref in cases[at : at + len(run.seeds)])
-            for at in range(0, len(cases), len(run.seeds))
+            for at in range(0, len(parts_made) * len(run.seeds), len(run.seeds))
         ]
-        parts = [(part.slice, count) for part, count in zip(made, effective, strict=True)] or [({}, seeds["seeds"])]
+        judged = held_out(run) if grows else seeds["seeds"]
+        parts = [(part.slice, count) for part, count in zip(parts_made, effective, strict=True)] or [({}, judged)]
         gates = [
             _gate(metric, gate, where, count, config.confidence)
             for metric, given in item.gates.items()
             for gate in (given if isinstance(given, list) else [given])
-            for where, count in ([(gate.slice, seeds["seeds"])] if gate.slice is not None else parts)
+            for where, count in ([(gate.slice, judged)] if gate.slice is not None else parts)
         ]
         every += cases
         rows.append(
             {
                 "property": item.property,
                 "seeds": seeds["seeds"],
-                "cases": sum(effective) or seeds["seeds"],
+                "cases": sum(effective) or judged,
                 "planned": plan["planned"],
                 "gates": gates,
             }
         )
     examples = sum(_most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips)
     examples += sum(item.search.queries * seeds["seeds"] for index in run.properties for item in searches(run, index))
+    examples += sum(most_generated(run, index, sum(ref["rows"] for ref in growing)) for index, growing in grown.items())
     if run.record["card"] and run.record["card"].get("predictions"):
         examples = 0
     total = make_plan(run, [ArtifactRef.of(ref) for ref in every], book, 0, run.budget)

@@ -19,8 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from aitest_lib.reports.explain import headline
+from aitest_lib.reports.explain_synthesis import synthesis_sentences
 from aitest_lib.reports.report import FailingCase, GateResult, PropertyReport, RunReport
 from aitest_lib.reports.tables import bound, clip, count, duration, gate_metric, interval, number, printable, slice_label
+from aitest_lib.reports.tree_text import tree_lines
 from aitest_lib.types import SEVERITY
 
 _STYLES = {
@@ -67,6 +69,8 @@ def print_report(
     for warning in report.warnings:
         console.print(Text(f"warning: {_line(warning, 600)}", style="yellow"))
     _print_unreadable(report, console)
+    for sentence in synthesis_sentences(report.synthesis) if report.synthesis else []:
+        console.print(Text(_line(sentence, 600), style="dim"))
     for name, prop in report.named.items():
         if properties is None or prop.property in properties:
             _print_property(name, prop, console)
@@ -300,6 +304,8 @@ def _print_property(name: str, prop: PropertyReport, console: Console) -> None:
     text = prop.explanation or prop.reason
     if text:
         console.print(Padding(Text(_line(text, 4000)), (0, 0, 0, 2)))
+    for line in tree_lines(prop.tree, console.width - 2) if prop.tree else []:
+        console.print(Padding(Text(line, no_wrap=True), (0, 0, 0, 2)))
 
 
 def _print_gates(prop: PropertyReport, console: Console) -> None:

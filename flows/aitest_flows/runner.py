@@ -27,6 +27,7 @@ from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
 from aitest_tasks import live
 from aitest_tasks.corruption_error import settled_baselines
+from aitest_tasks.growing_rows import check_growing
 from aitest_tasks.image_seeds import image_label
 from aitest_tasks.leases import Lease, check_free
 from aitest_tasks.limits import share_of
@@ -109,6 +110,7 @@ def request_run(
         if card is not None
         else [name for name in test.schema.names if name != config.data.label and kind == "tabular"]
     )
+    check_growing(suite, columns, source)
     return Request(suite, card, info, registered, test, source, columns, chosen(config, options.only), options, model)
 
 

@@ -21,11 +21,14 @@ from aitest_tasks.caching import made_again
 from aitest_tasks.components import components, searches
 from aitest_tasks.flips import flips_job, generate_flips
 from aitest_tasks.generation import generate_cases, generation_job
+from aitest_tasks.growing_more import generate_growing, generation_round
+from aitest_tasks.growing_rows import from_training, growing_job, sample_growing
 from aitest_tasks.preparing import check_predictions_backend
 from aitest_tasks.querying import answer_book
-from aitest_tasks.results import stored
+from aitest_tasks.results import cached, stored
 from aitest_tasks.runs import Run
 from aitest_tasks.scoring import score_property, scoring_job
+from aitest_tasks.surrogate import fit_job, fit_surrogate
 
 
 def perturbation(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
@@ -36,6 +39,11 @@ def perturbation(spec: PropertySpec, run_uri: str, property_index: int) -> dict[
 def group(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
     """sample -> query -> disaggregate and score -> log."""
     return once(run_uri, property_index, lambda run, started: _group(spec, run, property_index, started))
+
+
+def surrogate(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
+    """sample -> query -> (generate -> query) -> fit -> score -> log."""
+    return once(run_uri, property_index, lambda run, started: _surrogate(spec, run, property_index, started))
 
 
 def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str, Any]:
@@ -62,6 +70,38 @@ def _group(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str
     return _score(run, spec.name, index, [], asked, started, {})
 
 
+def _surrogate(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str, Any]:
+    rows = growing_shards(run, index)
+    with turn(run, index):
+        asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *(rows if from_training(run) else [])])
+        made = generate_growing_rows(run, spec.name, index, rows, asked)
+    fitted = cached(fit_surrogate, run, fit_job(run, index, rows, made))
+    return _score(run, spec.name, index, [], asked, started, {"surrogate": fitted})
+
+
+def growing_shards(run: Run, index: int) -> list[dict[str, Any]]:
+    """The shards of the rows that a surrogate is grown on: of the training data, else the seeds."""
+    if not from_training(run):
+        return [ref.to_dict() for ref in run.seeds]
+    return list(cached(sample_growing, run, growing_job(run, index))["shards"])
+
+
+def generate_growing_rows(
+    run: Run, name: str, index: int, rows: list[dict[str, Any]], asked: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Makes and asks further rows to grow on, round after round where each depends on the answers before; their shards."""
+    made: list[dict[str, Any]] = []
+    while (job := generation_round(run, index, rows, made)) is not None:
+        live.progress(name, "generate", 0, 1)
+        round = cached(generate_growing, run, job)["made"]
+        if not round["rows"]:
+            break
+        made.append(round)
+        if _ask_more(run, name, [round], asked):
+            break  # the budget has ended
+    return made
+
+
 def generate_all(run: Run, name: str, index: int) -> list[dict[str, Any]]:
     """The cases of all components and shards, in their order; cached ones come back at once."""
     return generate(run, name, [generation_job(run, item, shard) for item in components(run, index) for shard in run.seeds])
@@ -84,8 +124,7 @@ def generate(run: Run, name: str, jobs: list[dict[str, Any]]) -> list[dict[str, 
 def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[str, Any]:
     """Asks the grid of single changes on borderline seeds, with what the budget leaves; adds its counts to `asked`."""
     job = flips_job(run, index)
-    make = stored(generate_flips, run)
-    [ref] = made_again(run.store, [make(job, run.uri)], lambda _: make.with_options(refresh_cache=True)(job, run.uri))
+    ref = cached(generate_flips, run, job)
     _ask_more(run, name, [ref], asked)
     return {"job": job, "ref": ref}
 

@@ -33,10 +33,11 @@ from aitest_tasks.limits import slots
 from aitest_tasks.model_registry import tag_version
 from aitest_tasks.preparing import SELF_FLIP_REPEATS, check_answers, check_labels, prepare_model
 from aitest_tasks.querying import answer_book, run_errors, spent
-from aitest_tasks.results import stored
+from aitest_tasks.results import cached, stored
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import sample_seeds, sampling_job
 from aitest_tasks.settings import current
+from aitest_tasks.synthesizing import needs_answers, synthesis_job, synthesis_of, synthesize_seeds
 from aitest_tasks.tracking import Tracking, log_run
 
 BASELINE = "seeds"
@@ -62,8 +63,10 @@ def prepare(run: Run) -> None:
     sample_again = sample.with_options(refresh_cache=True)
     if run.has("prepared"):
         names = ("profile", "shards", "pixels", "positions")
-        kept: dict[str, Any] = {key: run.prepared[key] for key in names if key in run.prepared}
+        known = run.prepared | run.prepared.get("real", {})
+        kept: dict[str, Any] = {key: known[key] for key in names if key in known}
         made_again(run.store, [kept], lambda _: sample_again(job, run.uri))
+        synthesize(run)
         return
     live.progress(BASELINE, "sample", 0, 1)
     [seeds] = made_again(run.store, [sample(job, run.uri)], lambda _: sample_again(job, run.uri))
@@ -73,6 +76,23 @@ def prepare(run: Run) -> None:
     with slots(run):
         prepare_model(run.uri, {**seeds, "private": private, "previous_looks": looks(run)})
     check_answers(run, seeds["labels"])
+    synthesize(run)
+
+
+def synthesize(run: Run) -> None:
+    """Puts synthesized seeds in the place of the real ones, where the suite asks for that; a resumed run may have them."""
+    config = synthesis_of(run)
+    if config is None:
+        return
+    real = run.prepared.get("real") or {key: run.prepared[key] for key in ("shards", "positions", "seeds")}
+    run.__dict__["prepared"] = {**run.prepared, **real}
+    asked = query(run, BASELINE, real["shards"]) if needs_answers(config) else {"sent": 0, "needed": None}
+    made = cached(synthesize_seeds, run, synthesis_job(run, config))
+    state = {"shards": made["shards"], "positions": made["positions"], "seeds": config.rows, "synthesis": made["report"]}
+    before = run.prepared.get("real", {"sent": 0})["sent"]
+    prepared = {**run.prepared, **state, "real": {**real, "needed": asked["needed"], "sent": before + asked["sent"]}}
+    run.write("prepared", prepared)
+    run.__dict__["prepared"] = prepared
 
 
 def ask_baselines(run: Run) -> dict[str, Any]:
@@ -112,15 +132,16 @@ def publish(run: Run, report: RunReport, failures: dict[str, list[FailingCase]])
 
 def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], reports: list[PropertyReport]) -> RunReport:
     """The report of a run from those of its properties."""
-    needed = [baseline["needed"], *(item["needed"] for item in done if item["scored"])]
-    inputs = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed]))
+    real = run.prepared.get("real", {"needed": None, "sent": 0})  # rows that the seeds were synthesized from
+    needed = [baseline["needed"], real["needed"], *(item["needed"] for item in done if item["scored"])]
+    inputs = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed if ref]))
     book = answer_book(run)
     errors, sent = len(run_errors(run)), spent(run, book)
     answered = int((book.find(inputs) >= 0).sum())
     # The seeds' answers were asked for before the properties; they are counted where they are first needed.
     if reports and done[0]["scored"]:
         first = reports[0].queries
-        seeds_sent = baseline["sent"] + run.prepared["probed"]
+        seeds_sent = baseline["sent"] + run.prepared["probed"] + real["sent"]
         counted = first.model_copy(update={"sent": first.sent + seeds_sent, "cached": max(first.cached - seeds_sent, 0)})
         reports[0] = reports[0].model_copy(update={"queries": counted})
     started = datetime.fromisoformat(run.record["started"])
@@ -129,6 +150,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
     warnings = []
     if state["changed"]:
         warnings.append("model_changed: the model answers differently behind an unchanged revision; everything was asked anew")
+    warnings += state.get("notes", [])
     some = np.arange(min(len(book.digests), ENOUGH_ANSWERS))
     answers = Predictions(book.labels(some), None if book.scores is None else book.scores[some], np.full(len(some), None))
     warnings += class_order_problems(answers, run.info.classes)
@@ -176,6 +198,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
         info=dict(run.card.card.info) if run.record["card"] else {},
         warnings=warnings,
         unreadable=[UnreadableFile(**one) for one in unreadable["first"]],
+        synthesis=run.store.get_json(ArtifactRef.of(state["synthesis"])) if "synthesis" in state else None,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,19 +15,33 @@ from numpy.typing import NDArray
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.artifacts.images import get_images
 from aitest_lib.data.table import TableSource, joined_digests, row_digests, to_frame
+from aitest_lib.errors import InputError
 from aitest_lib.models.base import Model
 from aitest_lib.models.shapes import predict_images
 from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks.image_cases import pixels_of
 from aitest_tasks.runs import Run, open_run
-from aitest_tasks.seed_tables import DIGEST, RANK
+from aitest_tasks.seed_tables import DIGEST, ORIGIN, RANK
 
 Inputs = pd.DataFrame | list[NDArray[np.uint8]]  # images: height, width, channels, of any shapes
 
 
-def positions(run: Run) -> NDArray[np.int64]:
-    """Position in the file of every seed, by rank."""
-    return _positions(run.uri)
+@dataclass(frozen=True)
+class Origin:
+    """Which file the rows of a table descend from, and the artifact that says where in it each rank is (`positions`)."""
+
+    source: Literal["test", "train"]
+    positions: str  # the reference as JSON
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """As it stands in a table's metadata."""
+        return {ORIGIN: json.dumps([self.source, self.positions]).encode()}
+
+
+def origin_of(run: Run, table: pa.Table) -> Origin:
+    """Where the rows of a stored table come from: its own word, else where the seeds do."""
+    told = (table.schema.metadata or {}).get(ORIGIN)
+    return Origin("test", json.dumps(run.prepared["positions"])) if told is None else Origin(*json.loads(told))
 
 
 def input_digests(run: Run, table: pa.Table) -> NDArray[np.void]:
@@ -33,7 +49,7 @@ def input_digests(run: Run, table: pa.Table) -> NDArray[np.void]:
     public = np.frombuffer(b"".join(table.column(DIGEST).to_pylist()), dtype="V16")
     if not private_columns(run):
         return public
-    return joined_digests(public, _private(run.uri)[1][table.column(RANK).to_numpy()])
+    return joined_digests(public, _private(run.uri, origin_of(run, table))[1][table.column(RANK).to_numpy()])
 
 
 def private_columns(run: Run) -> list[str]:
@@ -74,29 +90,33 @@ def model_frame(run: Run, ref: ArtifactRef, rows: NDArray[np.int64]) -> pd.DataF
     columns = list(run.record["columns"])
     private = private_columns(run)
     public = [name for name in columns if name not in private]
-    table = get_table(run.store, ref, [RANK, *public]).take(pa.array(rows))
+    whole = get_table(run.store, ref, [RANK, *public])
+    origin, table = origin_of(run, whole), whole.take(pa.array(rows))
     ranks = table.column(RANK).to_numpy()
     parts: dict[str, Any] = {name: table.column(name) for name in public}
     if private:
-        hidden = _private(run.uri)[0].take(pa.array(ranks))
+        hidden = _private(run.uri, origin)[0].take(pa.array(ranks))
         parts |= {name: hidden.column(name) for name in private}
     nullable = [column.name for column in run.profile.columns if column.missing]
     frame = to_frame(pa.table({name: parts[name] for name in columns}), nullable)
-    frame.index = pd.Index(positions(run)[ranks])
+    frame.index = pd.Index(_positions(run.uri, origin)[ranks])
     return frame
 
 
 @lru_cache(maxsize=4)
-def _positions(run_uri: str) -> NDArray[np.int64]:
-    run = open_run(run_uri)
-    table = get_table(run.store, ArtifactRef.of(run.prepared["positions"]))
+def _positions(run_uri: str, origin: Origin) -> NDArray[np.int64]:
+    """Position in the file of every rank."""
+    table = get_table(open_run(run_uri).store, ArtifactRef.of(json.loads(origin.positions)))
     return np.asarray(table.column("row").to_numpy(), np.int64)
 
 
 @lru_cache(maxsize=4)
-def _private(run_uri: str) -> tuple[pa.Table, NDArray[np.void]]:
-    """The private columns of all seeds, by rank, and their digests. Read from the source, never stored."""
+def _private(run_uri: str, origin: Origin) -> tuple[pa.Table, NDArray[np.void]]:
+    """The private columns of all ranks, and their digests. Read from the source, never stored."""
     run = open_run(run_uri)
-    source = run.test if isinstance(run.test, TableSource) else run.test.table
-    table = source.take(positions(run), private_columns(run))
-    return table, row_digests(table)
+    source = run.train if origin.source == "train" else run.test
+    if source is None:
+        raise InputError("the run has rows of training data, and its suite names none; run the suite again")
+    table = source if isinstance(source, TableSource) else source.table
+    found = table.take(_positions(run_uri, origin), private_columns(run))
+    return found, row_digests(found)

@@ -164,14 +164,34 @@ def check_labels(run: Run, seen: list[Any]) -> None:
 def check_answers(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` where the first answers have nothing in common with the labels, before the rest is paid for."""
     if run.info.type.endswith("-classifier") and seen and run.info.classes is None:
+        answered = list(answer_book(run).values)
         try:
-            classes_of(None, seen, list(answer_book(run).values))
+            classes_of(None, seen, answered)
+            check_alike(seen, answered)
         except InputError as error:
             if not run.prepared["private"]:
                 raise
             # The model may answer with what it was told, and that is private.
             hint = "name the right label column, or set `classes` in the card"
-            raise InputError(f"the model answers none of the labels in the data; {hint}") from error
+            raise InputError(f"the model answers other labels than the data have; {hint}") from error
+
+
+def check_alike(seen: list[Any], answered: list[Any]) -> None:
+    """Raises `InputError` where a label of the data and one of the model's would be two classes for nothing but their writing,
+    though others are the same: such rows could never be right."""
+    unanswered = [label for label, code in zip(seen, Classes(tuple(answered)).codes(seen), strict=True) if code < 0]
+    strange = [label for label, code in zip(answered, Classes(tuple(seen)).codes(answered), strict=True) if code < 0]
+    for label in unanswered:
+        for other in strange:
+            if _bare(label) == _bare(other):
+                raise InputError(
+                    f"the model answers {other!r}, and the label in the data is {label!r}; they differ in type, case or spaces "
+                    "only: make them equal in the data or in the model's answer"
+                )
+
+
+def _bare(label: Any) -> str:
+    return str(label).strip().rstrip(".").lower()
 
 
 def _is_epoch(value: Any) -> bool:

@@ -86,9 +86,15 @@ def setting(suite: Suite, config: PropertyConfig, name: str) -> Any:
 
 
 def slice_figures(
-    run: Run, config: PropertyConfig, base: Baseline, counted: NDArray[np.bool_], tallies: Sequence[Tally] | None
+    run: Run,
+    config: PropertyConfig,
+    base: Baseline,
+    counted: NDArray[np.bool_],
+    tallies: Sequence[Tally] | None,
+    agree: NDArray[np.bool_] | None = None,
 ) -> list[Figure]:
-    """The main figure in every slice of the protected columns, and of the columns that a gate names."""
+    """The main figure in every slice of the protected columns, and of the columns that a gate names. `agree` (seeds,): does a
+    surrogate answer as the model does."""
     named = {
         key
         for given in config.gates.values()
@@ -108,6 +114,9 @@ def slice_figures(
                 kept = np.sum([tally.trials & tally.same for tally in tallies], axis=0)[inside]
                 estimate = wilson(int(kept.sum()), int(trials.sum())) if len(tallies) == 1 else clustered_rate(kept, trials)
                 figures.append(Figure(name="pass_rate", slice=where, estimate=estimate))
+            elif agree is not None:
+                estimate = wilson(int(agree[inside].sum()), int(inside.sum()))
+                figures.append(Figure(name="fidelity", slice=where, estimate=estimate))
             elif base.oracle.classifier:
                 figures.append(
                     Figure(name="accuracy", slice=where, estimate=wilson(int(base.right[inside].sum()), int(inside.sum())))

@@ -78,8 +78,12 @@ RECORDS: dict[str, Shape] = {
 # By the names of the cached tasks.
 RESULTS: dict[str, Shape] = {
     "sample_seeds": SEEDS,
+    "synthesize_seeds": {"shards": ["parquet"], "positions": "parquet", "report": "json"},
     "generate_cases": {"cases": "parquet"},
     "generate_flips": "parquet",
+    "sample_growing": {"shards": ["parquet"], "positions": "parquet"},
+    "generate_growing": {"made": "parquet"},
+    "fit_surrogate": {"fitted": "json"},
     "score_property": {"report": "json", "cases": "parquet", "failures": "json"},
 }
 

@@ -13,7 +13,7 @@ from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.errors import ArtifactMissing
 from aitest_tasks import live
-from aitest_tasks.caching import is_ours
+from aitest_tasks.caching import is_ours, made_again
 from aitest_tasks.runs import Run
 
 T = TypeVar("T")
@@ -55,6 +55,13 @@ def stored(task: T, run: Run) -> T:
     """A cached task that keeps its results in the run's store, whatever flow calls it on whatever worker."""
     with_options: Any = getattr(task, "with_options")  # noqa: B009 -- of Prefect's `Task`, whose type would be lost
     return with_options(result_storage=_saved(get_current_settings().api.url, run.store.url))  # type: ignore[no-any-return]
+
+
+def cached(task: Any, run: Run, job: dict[str, Any]) -> Any:
+    """The result of a cached task on a job, made again where its artifacts are gone."""
+    kept = stored(task, run)
+    [result] = made_again(run.store, [kept(job, run.uri)], lambda _: kept.with_options(refresh_cache=True)(job, run.uri))
+    return result
 
 
 @lru_cache(maxsize=8)

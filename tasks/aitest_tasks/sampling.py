@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.schema import Profile, build_profile
 from aitest_lib.data.sources import Source
 from aitest_lib.data.table import TableSource, row_digests
-from aitest_lib.errors import InputError, unknown
+from aitest_lib.errors import InputError, nearest, unknown
 from aitest_lib.properties.catalog import spec
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.image_seeds import write_image_seeds
@@ -29,6 +30,7 @@ from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, LABEL, RANK, SEED_ID, seen_labels
 
 SHARD_ROWS = 4_096
+MOST_NAMED = 10  # columns in one message
 
 
 def sampler_of(data: DataConfig) -> StratifiedSampler:
@@ -42,9 +44,7 @@ def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[s
     if modality(card.card.type) != "tabular":
         return []
     if card.card.inputs.columns is not None:
-        for name in card.card.inputs.columns:
-            if name not in names:
-                raise InputError(f"the card's inputs.columns: {unknown('column', name, names)} (of the data)")
+        _check_columns(card.card.inputs.columns, names, data.label)
         if data.label in card.card.inputs.columns:
             raise InputError(
                 f"data.label: {data.label!r} is also in the card's inputs.columns, and the model must not be told its label; "
@@ -55,11 +55,27 @@ def sent_columns(card: LoadedCard, data: DataConfig, names: list[str]) -> list[s
     return [name for name in names if name != data.label and name not in ignored]
 
 
+def _check_columns(wanted: Sequence[str], names: list[str], label: str | None) -> None:
+    """Raises `InputError` where the data lack columns of the card, with all that differs between the two."""
+    others = [name for name in names if name not in wanted and name != label]
+    lacking = [
+        repr(name) + "".join(f" (did you mean {near}?)" for near in nearest(name, others, 1))
+        for name in wanted
+        if name not in names
+    ]
+    if lacking:
+        besides = f"; they have besides: {_named(others)}" if others else ""
+        raise InputError(
+            f"the card's inputs.columns: the data have no column {_named(lacking)}{besides}; "
+            "write the card's columns as the data have them, or name other data"
+        )
+
+
 def check_data(loaded: LoadedSuite, source: Source) -> None:
     """Raises `InputError`, with its place in the suite, where that names a column or a label the data do not have."""
     names, data = source.schema.names, loaded.suite.data
     if isinstance(source, ImageSource):
-        for key, given in (("train", data.train), ("rules", data.rules)):
+        for key, given in (("train", data.train), ("rules", data.rules), ("synthesize", data.synthesize)):
             if given:
                 raise loaded.document.error(("data", key), "is for tables, and this model takes images; leave it out")
     named: list[tuple[Location, str]] = [(("data", "protected", name), name) for name in data.protected]
@@ -181,7 +197,24 @@ def write_seeds(
         "rows": test.rows,
         "seeds": len(chosen.seed_ids),
         "labels": labels,
+        "notes": missing_notes(table.select(sent)),
     }
+
+
+def missing_notes(sent: pa.Table) -> list[str]:
+    """One sentence on the missing values in the columns that go to the model, none where nothing is missing."""
+    gaps = {name: column.null_count for name, column in zip(sent.column_names, sent.columns, strict=True) if column.null_count}
+    if not gaps:
+        return []
+    return [
+        "missing values went to the model as they are (NaN, in JSON null), and many a model answers such rows without a word; "
+        f"of {sent.num_rows:,} rows lack a value: {_named([f'{name} {count:,}' for name, count in gaps.items()])}"
+    ]
+
+
+def _named(items: Sequence[str]) -> str:
+    """The first ten of them."""
+    return ", ".join([*items[:MOST_NAMED], *["…"][: len(items) > MOST_NAMED]])
 
 
 def changeable(profile: Profile, columns: list[str]) -> list[str]:

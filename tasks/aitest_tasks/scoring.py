@@ -21,13 +21,15 @@ from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.querying import answer_book, needed, run_errors
 from aitest_tasks.robustness_scoring import score_perturbation
 from aitest_tasks.runs import Run, open_run
+from aitest_tasks.tree_scoring import score_tree
 
 SCORING_VERSION = 1
+SCORERS = {"perturbation": score_perturbation, "group": score_group, "surrogate": score_tree}
 
 
 def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, more: dict[str, Any]) -> dict[str, Any]:
     """Everything that a property's report depends on; the answers stand in it by their digest. `more`: what was asked beyond
-    the cases of all components: `flips`, and the artifacts that list what was `searched` and `attributed`."""
+    the cases of all components: `flips`, the artifacts that list what was `searched` and `attributed`, and the `surrogate`."""
     config = run.suite.suite.properties[index]
     books = [answer_book(run, repeat) for repeat in range(1 if run.prepared["deterministic"] else 1 + SELF_FLIP_REPEATS)]
     refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases)]
@@ -67,6 +69,4 @@ def score_property(job: dict[str, Any], run_uri: str, property_index: int) -> di
     live.check_stopped()
     run = open_run(run_uri)
     config = run.suite.suite.properties[property_index]
-    shape = spec(config.property).shape
-    score = score_perturbation if shape == "perturbation" else score_group
-    return score(run, property_index, config, job)
+    return SCORERS[spec(config.property).shape](run, property_index, config, job)

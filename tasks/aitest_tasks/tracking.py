@@ -26,6 +26,9 @@ from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
 from aitest_lib.reports.image_sweeps import sweeps
 from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
+from aitest_lib.reports.tree_plots import front_svg
+from aitest_lib.reports.tree_svg import tree_svg
+from aitest_lib.surrogates.tree import Tree
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.runs import Run, open_run
@@ -261,6 +264,10 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
     for name, figure in figures(found).items():
         tracking.text(child, figure, f"figures/{name}.svg")
+    if "tree" in scored:
+        tree = run.store.get_json(ArtifactRef.of(scored["tree"]))
+        tracking.text(child, json.dumps(tree, indent=1, ensure_ascii=False), "tree.json")
+        tracking.text(child, Tree.of(tree).rules(), "rules.txt")
     failed = [case for case in failures if case.outcome == "failed"]
     if failed:
         tracking.table(child, failure_table(failed), "failures.json")
@@ -314,6 +321,8 @@ def figures(report: PropertyReport) -> dict[str, str]:
         made[metric] = metrics_plot(report, metric)
     if report.flips:
         made["smallest_flips"] = flips_plot(report)
+    if report.tree is not None:
+        made |= {"tree": tree_svg(report.tree), "front": front_svg(report)}
     return made
 
 

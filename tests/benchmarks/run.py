@@ -23,6 +23,9 @@ from image_transforms import images
 from project import project
 from reach import endpoint, s3
 from spread import spread
+from synthesis import synthesis
+from trees import trees
+from trees_models import DATA, MODELS
 
 
 def plain_loop(suite_file: Path) -> dict[str, float]:
@@ -176,6 +179,8 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "spread": spread,
     "images": images,
     "image-memory": image_memory,
+    "synthesis": synthesis,
+    "trees": trees,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,
@@ -190,12 +195,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of: {', '.join(BENCHMARKS)} (all)")
     parser.add_argument("--seconds", type=float, default=600, help="spread: what one process sleeps (600)")
     parser.add_argument("--workers", type=int, default=4, help="spread: workers of the pool, and of the cluster (4)")
+    parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA), help="trees: which tables (all)")
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="trees: which models (all)")
+    parser.add_argument("--seeds", type=int, default=5, help="trees: splits, each with models of its own (5)")
+    parser.add_argument("--trustee-seeds", type=int, default=2, help="trees: on how many of them Trustee stands beside (2)")
     given = parser.parse_args()
     if strange := sorted(set(given.names) - set(BENCHMARKS)):
         parser.error(f"got {strange[0]}, expected one of {', '.join(BENCHMARKS)}")
     for name in given.names or BENCHMARKS:
         if name == "spread":
             spread(given.seconds, given.workers)
+        elif name == "trees":
+            trees(given.data, given.models, given.seeds, given.trustee_seeds)
         else:
             BENCHMARKS[name]()
 

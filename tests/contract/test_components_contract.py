@@ -14,23 +14,32 @@ import pytest
 from tables import PROTECTED, SCHEMA, rows, seeds_of
 
 from aitest_lib.component import Component
+from aitest_lib.data.coverage import Coverage
+from aitest_lib.data.drift import Drift
 from aitest_lib.data.sampling import StratifiedSampler
+from aitest_lib.data.synthesis import Marginal, Swap
 from aitest_lib.parameters import describe, parameter_model
 from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.searches.breaking_point import BreakingPoint
 from aitest_lib.searches.rows import SmallestFlip
+from aitest_lib.surrogates.growing import TreeSurrogate
+from aitest_lib.surrogates.trepan import Trepan
 from aitest_lib.transforms.base import TabularTransform, Transform
 from aitest_lib.transforms.image.base import ImageTransform
 
 REGISTERED = list(components().values())
-OWN = [StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint]
+SYNTHESIS = [Swap, Marginal, Coverage, Drift]
+OWN = [StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint, *SYNTHESIS, TreeSurrogate, Trepan]
 every_component = pytest.mark.parametrize("cls", [*REGISTERED, *OWN], ids=lambda cls: cls.name)
 every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.name)
 every_transform = pytest.mark.parametrize(
     "cls", [cls for cls in REGISTERED if issubclass(cls, TabularTransform)], ids=lambda cls: cls.name
 )
-REQUIRED: dict[str, dict[str, Any]] = {"compose": {"parts": [{"name": "rotate"}, {"name": "inverse"}]}}
+REQUIRED: dict[str, dict[str, Any]] = {
+    "compose": {"parts": [{"name": "rotate"}, {"name": "inverse"}]},
+    "drift": {"ranges": {}, "distributions": {}},
+}
 
 
 def plain(cls: type[Component]) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -25,11 +26,15 @@ from tables import PROTECTED, RANDOM_SEED, SCHEMA, Seeds, rows, seeds_of
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.canonical import array_digest, digest
 from aitest_lib.component import Component
+from aitest_lib.config.synthesize import Range
+from aitest_lib.data.drift import Drift
 from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.table import hex_digests, memory_source, row_digests
 from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import Answered, InvarianceScorer, Tally
 from aitest_lib.searches.rows import SmallestFlip
+from aitest_lib.surrogates.growing import TreeSurrogate, grow
+from aitest_lib.surrogates.trepan import Trepan
 from aitest_lib.transforms.base import TabularTransform
 from aitest_lib.transforms.image.base import ImageTransform
 from aitest_tasks.generation import write_cases
@@ -88,8 +93,45 @@ def of_search(cls: type[SmallestFlip]) -> Any:
     seeds = seeds_of(rows(60), SCHEMA, protected=PROTECTED)
     columns = [name for name in seeds.batch.changeable if name != "account"]
     grid = cls().grid(seeds.batch.frame.drop(columns="account"), seeds.profile, columns)
-    text = grid.frame.astype(object).where(grid.frame.notna(), None)
-    return as_json([rounded(text.to_dict("list")), grid.seed.tolist(), grid.column, rounded(grid.shift.tolist())])
+    return as_json([cells(grid.frame), grid.seed.tolist(), grid.column, rounded(grid.shift.tolist())])
+
+
+def cells(frame: pd.DataFrame) -> Any:
+    """Cells by column, missing ones as None."""
+    return as_json(rounded(frame.astype(object).where(frame.notna(), None).to_dict("list")))
+
+
+def of_tree(cls: type[TreeSurrogate]) -> Any:
+    seeds = seeds_of(rows(200), SCHEMA, protected=PROTECTED)
+    frame, columns = seeds.batch.frame, list(seeds.batch.frame.columns)
+    answers = (np.arange(200) % 7 + frame["age"].to_numpy(float) > 45).astype(np.int64)
+    grown = grow(frame, answers, seeds.profile, columns, classes=["no", "yes"], max_depth=6, random_seed=RANDOM_SEED)
+    number = grow(frame, answers * 1.5, seeds.profile, columns, classes=[], max_depth=6, random_seed=RANDOM_SEED)
+    return rounded(as_json([tree.to_dict() for tree in [*grown, *number]]))
+
+
+def of_trepan(cls: type[Trepan]) -> Any:
+    """The rows of every round, answered by a rule, and the tree at the end."""
+    seeds = seeds_of(rows(200), SCHEMA, protected=PROTECTED)
+    frame, columns = seeds.batch.frame, list(seeds.batch.frame.columns)
+
+    def answered(asked: Any) -> Any:
+        return (asked["age"].to_numpy(float) > 45).astype(np.int64)
+
+    search, rounds = cls(smallest_sample=300, max_leaves=8), []
+    state = search.start(frame, answered(frame), seeds.profile, columns, classes=["no", "yes"], random_seed=RANDOM_SEED)
+    while not state.done:
+        asked, base = search.ask(state)
+        rounds.append([cells(asked), base.tolist()])
+        state = search.tell(state, answered(asked))
+    return [rounds, rounded(as_json(search.tree(state).to_dict()))]
+
+
+def of_drift(cls: type[Drift]) -> Any:
+    seeds = seeds_of(rows(200), SCHEMA, protected=PROTECTED)
+    drift = cls(ranges={"age": Range(min=40)}, distributions={"sex": {"F": 0.25, "M": 0.75}})
+    made = drift.apply(seeds.batch.frame, seeds.profile, (), (), RANDOM_SEED)
+    return [cells(made.frame), made.origin.tolist()]
 
 
 def rounded(value: Any) -> Any:
@@ -109,6 +151,9 @@ def pinned() -> Iterable[tuple[type[Component], Callable[[Any], Any]]]:
     yield StratifiedSampler, of_sampler
     yield InvarianceScorer, of_scorer
     yield SmallestFlip, of_search
+    yield TreeSurrogate, of_tree
+    yield Trepan, of_trepan
+    yield Drift, of_drift
 
 
 def digests() -> dict[str, str]:

@@ -304,6 +304,11 @@ class TestWrongArrays:
         (tmp_path / "b.npz").write_bytes(pickle.dumps(Explosive()))
         assert "cannot be read: File is not a zip file" in problem(ImageSource(str(tmp_path / "b.npz")))
 
+    def test_a_member_that_is_no_array(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("x", "no .npy file")
+        assert "got the arrays (none), but no x" in problem(ImageSource(str(tmp_path / "a.npz")))
+
     def test_ragged_and_object_arrays_in_memory(self):
         for x in ([X[0], X[0, :5]], np.array([X[0], X[0, :5]], dtype=object), "images", None):
             with pytest.raises(InputError, match=r"^data: "):

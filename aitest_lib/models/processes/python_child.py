@@ -136,13 +136,32 @@ def answer(model: Any, inputs: pd.DataFrame | NDArray[Any], want_scores: bool) -
     """Labels, and the rows of `predict_proba` (in the order of the model's `classes_`) where it has them, else None."""
     predict = getattr(model, "predict", model)
     with_scores = want_scores and hasattr(model, "predict_proba")
-    # A copy where they are needed twice: the model may change what it is given.
-    labels = _listed(predict(inputs.copy() if with_scores else inputs))
-    scores = _listed(model.predict_proba(inputs)) if with_scores else None
+    inputs, absent = _as_fitted(model, inputs)
+    try:
+        # A copy where they are needed twice: the model may change what it is given.
+        labels = _listed(predict(inputs.copy() if with_scores else inputs))
+        scores = _listed(model.predict_proba(inputs)) if with_scores else None
+    except Exception as error:
+        if any(repr(name) in _text(error) or f"- {name}" in _text(error) for name in absent):
+            raise MisfitError(
+                f"the model was fitted on {', '.join(absent)}, which it is not sent; it is sent {', '.join(map(str, inputs))}"
+            ) from error
+        raise
     if getattr(labels, "ndim", 1) == 2:
         labels = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
         labels = labels.reshape(-1) if labels.shape[1] == 1 else labels
     return labels, scores
+
+
+def _as_fitted(model: Any, inputs: Any) -> tuple[Any, list[str]]:
+    """A table with the columns that the model was fitted on (scikit-learn's `feature_names_in_`), in their order; where some
+    are not there, the table as it is, and those."""
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is None or not hasattr(inputs, "columns"):
+        return inputs, []
+    wanted, sent = list(map(str, fitted)), list(inputs.columns)
+    absent = [name for name in wanted if name not in sent]
+    return (inputs if absent or wanted == sent else inputs[wanted]), absent
 
 
 def _listed(values: Any) -> Any:
@@ -159,12 +178,15 @@ def _listed(values: Any) -> Any:
 
 def one_line(error: BaseException) -> str:
     """`ValueError: the first line of the message`, cut, without what a terminal would obey."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - it cannot even say what is wrong
-        text = ""
-    lines = text.strip().splitlines()
+    lines = _text(error).strip().splitlines()
     return printable(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - it cannot even say what is wrong
+        return ""
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Models that stand in for the black box: decision trees."""

@@ -1,0 +1,209 @@
+"""Rows made for a surrogate tree to be grown on, round by round, from rows that the model has answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from prefect import task
+
+from aitest_lib.answers import book_digest
+from aitest_lib.artifacts.codecs import get_table, put_table
+from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.data.synthesis import Swap
+from aitest_lib.data.table import row_digests, to_table
+from aitest_lib.data.ties import find_ties
+from aitest_lib.data.units import build_pool
+from aitest_lib.surrogates.growing import TreeSurrogate, grow
+from aitest_lib.surrogates.pruning import Limits
+from aitest_lib.surrogates.trepan import Trepan, TrepanState
+from aitest_lib.types import ArtifactRef
+from aitest_tasks import live
+from aitest_tasks.caching import CACHED, job_key
+from aitest_tasks.growing_rows import (
+    Growing,
+    class_names,
+    from_training,
+    held_out,
+    model_classes,
+    public_columns,
+    read_growing,
+    tree_columns,
+)
+from aitest_tasks.preparing import check_predictions_backend
+from aitest_tasks.querying import answer_book, needed
+from aitest_tasks.runs import Run, open_run
+from aitest_tasks.seed_tables import DIGEST, ORIGIN, RANK
+
+ENOUGH_ROWS = 10_000  # rows to grow on from which on none are made, and how many are made otherwise
+LEAF_ROWS = 25  # real rows for each leaf within which cells are swapped
+MOST_LEAVES = 64  # of the tree that says where cells may be swapped
+DEEPEST = 12  # decision nodes on a path, where no gate says how many
+DEEPER = 25  # grown to say what it would take, where no tree satisfies every gate
+STRUCTURE = ("apl", "epl", "mpl", "leaves")
+
+
+def generation_round(run: Run, index: int, rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Everything that the next rows to ask depend on; None where no more are wanted. `rows`: shards of the rows to grow on,
+    `made`: those of earlier rounds."""
+    config = run.suite.suite.properties[index]
+    method = method_of(run, config, sum(ref["rows"] for ref in rows))
+    if method == "none" or (method == "swap" and made):
+        return None
+    return {
+        "method": method,
+        "component": (Swap() if method == "swap" else Trepan()).fingerprint(),
+        "surrogate": TreeSurrogate().fingerprint(),
+        "rows": config.generated if config.generated is not None else ENOUGH_ROWS if method == "swap" else None,
+        "depth": limits_of(config).mpl or DEEPEST,
+        "round": len(made),
+        **grown_on(run, [*rows, *made], rows),
+    }
+
+
+@task(name="generate_growing", cache_key_fn=job_key, **CACHED)
+def generate_growing(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
+    """Makes rows that nobody has answered yet, from those that are; returns their shard, which is empty where there is no
+    more to ask."""
+    live.check_stopped()
+    run = open_run(run_uri)
+    real, rounds = read_rows(run, job)
+    answered = real.of(~np.isnan(real.answers))
+    if job["method"] == "swap":
+        frame, base = _swapped(run, answered, job)
+    else:
+        frame, base = searcher(job).ask(trepan(run, answered, rounds, job))
+    return {"made": _written(run, job, answered, frame, base).to_dict()}
+
+
+def limits_of(config: PropertyConfig) -> Limits:
+    """The strictest limits that the gates set on the whole tree."""
+    bounds: dict[str, Any] = {}
+    for metric, given in config.gates.items():
+        for gate in given if isinstance(given, list) else [given]:
+            if metric in STRUCTURE and gate.max is not None:
+                bounds[metric] = min(bounds.get(metric, gate.max), gate.max)
+    for name in ("mpl", "leaves"):
+        if name in bounds:
+            bounds[name] = int(bounds[name])
+    return Limits(**bounds)
+
+
+def wanted_fidelity(config: PropertyConfig) -> float | None:
+    """The strictest fidelity that the gates ask of the whole tree."""
+    given = config.gates.get("fidelity", [])
+    wanted = [gate.min for gate in (given if isinstance(given, list) else [given]) if gate.min is not None and not gate.slice]
+    return max(wanted, default=None)
+
+
+def most_generated(run: Run, index: int, rows: int) -> int:
+    """The most rows that are made and asked beside `rows` of the data (for a dry run)."""
+    config = run.suite.suite.properties[index]
+    method = method_of(run, config, rows)
+    if method == "none":
+        return 0
+    search = Trepan()
+    bound = ENOUGH_ROWS if method == "swap" else 2 * search.max_leaves * search.smallest_sample
+    return bound if config.generated is None else config.generated
+
+
+def method_of(run: Run, config: PropertyConfig, rows: int) -> str:
+    """How further rows are made: as the suite says, else by swapping where there are few."""
+    if check_predictions_backend(run, config.property, True) is not None:
+        return "none"
+    grown = rows if from_training(run) else rows - held_out(run)
+    return config.generation or ("swap" if grown < ENOUGH_ROWS else "none")
+
+
+def grown_on(run: Run, refs: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the answered rows are, and what they mean."""
+    suite = run.suite.suite
+    return {
+        "shards": refs,
+        "real": len(rows),
+        "answers": [answers_of(run, ref) for ref in refs],
+        "training": from_training(run),
+        "profile": run.prepared["profile"],
+        "columns": tree_columns(run),
+        "sent": public_columns(run),
+        "labels": run.prepared["labels"],
+        "classes": list(run.info.classes) if run.info.classes is not None else None,
+        "type": run.info.type,
+        "random_seed": suite.random_seed,
+    }
+
+
+def answers_of(run: Run, ref: dict[str, Any]) -> str:
+    book = answer_book(run)
+    return book_digest(book, book.find(needed(run, ArtifactRef.of(ref))[0]))
+
+
+def read_rows(run: Run, job: dict[str, Any]) -> tuple[Growing, list[Growing]]:
+    """The real rows, and those of each round."""
+    refs = [ArtifactRef.of(ref) for ref in job["shards"]]
+    book, classes = answer_book(run), model_classes(run)
+    rows = sum(ref.rows for ref in refs[: job["real"]])
+    real = read_growing(run, refs[: job["real"]], book, classes, rows)
+    return real, [read_growing(run, [ref], book, classes, rows) for ref in refs[job["real"] :]]
+
+
+def _swapped(run: Run, real: Growing, job: dict[str, Any]) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    """Rows in which cells are swapped between real rows that a small tree cannot tell apart."""
+    ties = [tie.columns for tie in find_ties(real.frame, run.profile)]
+    few = TreeSurrogate(max_leaves=int(np.clip(len(real.answers) // LEAF_ROWS, 2, MOST_LEAVES)), criteria=("gini",))
+    [tree] = grow(
+        real.frame,
+        as_codes(real.answers, run),
+        run.profile,
+        job["columns"],
+        classes=class_names(run),
+        max_depth=DEEPEST,
+        random_seed=job["random_seed"],
+        surrogate=few,
+    )
+    pool = build_pool(real.frame, run.profile, ties, (), job["random_seed"])
+    made = Swap().over(pool, tree.route(real.frame)).make(0, job["rows"])
+    return made.frame, made.base
+
+
+def as_codes(answers: NDArray[np.float64], run: Run) -> NDArray[Any]:
+    return answers.astype(np.int64) if run.info.type.endswith("-classifier") else answers
+
+
+def searcher(job: dict[str, Any]) -> Trepan:
+    return Trepan(max_depth=job["depth"])
+
+
+def trepan(run: Run, real: Growing, rounds: list[Growing], job: dict[str, Any]) -> TrepanState:
+    """How far TREPAN is after the answers so far: a function of these. It grows on the rows that do not prune."""
+    search, grows = searcher(job), real.of(~real.prunes)
+    state = search.start(
+        grows.frame,
+        grows.answers,
+        run.profile,
+        job["columns"],
+        classes=class_names(run),
+        ties=[tie.columns for tie in find_ties(grows.frame, run.profile)],
+        random_seed=job["random_seed"],
+        budget=job["rows"],
+    )
+    for round in rounds:
+        state = search.tell(state, round.answers)
+    return state
+
+
+def _written(run: Run, job: dict[str, Any], real: Growing, frame: pd.DataFrame, base: NDArray[np.int64]) -> ArtifactRef:
+    """Made rows as a shard: each with the rank, and so the private columns, of the real row that it descends from."""
+    sample = get_table(run.store, ArtifactRef.of(job["shards"][0]))
+    table = to_table(frame[job["sent"]], sample.select(job["sent"]).schema.remove_metadata())
+    ranks = real.ranks if job["method"] == "swap" else real.ranks[~real.prunes]
+    own = {
+        RANK: pa.array(ranks[base].astype(np.int32)),
+        DIGEST: pa.array([item.tobytes() for item in row_digests(table)], pa.binary(16)),
+    }
+    metadata = {key: value for key, value in (sample.schema.metadata or {}).items() if key == ORIGIN}
+    columns = {name: table.column(name) for name in table.column_names}
+    return put_table(run.store, pa.table({**own, **columns}).replace_schema_metadata(metadata or None))

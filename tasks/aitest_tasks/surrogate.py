@@ -1,0 +1,154 @@
+"""The surrogate tree: grown on the model's answers, pruned, and chosen for the gates."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+
+from aitest_lib.stats.estimates import bisect, normal_quantile
+from aitest_lib.stats.intervals import wilson_bounds
+from aitest_lib.surrogates.growing import TreeSurrogate, grow
+from aitest_lib.surrogates.pruning import Limits, Pruning
+from aitest_lib.surrogates.search import Candidate, choose, front
+from aitest_lib.surrogates.stability import bootstrap_trees
+from aitest_lib.surrogates.tree import Tree
+from aitest_lib.surrogates.trepan import Trepan
+from aitest_tasks import live
+from aitest_tasks.baseline import Errors, read_baseline
+from aitest_tasks.caching import CACHED, job_key
+from aitest_tasks.growing_more import (
+    DEEPER,
+    DEEPEST,
+    STRUCTURE,
+    answers_of,
+    as_codes,
+    grown_on,
+    limits_of,
+    method_of,
+    read_rows,
+    searcher,
+    trepan,
+    wanted_fidelity,
+)
+from aitest_tasks.growing_rows import Growing, class_names, held_out
+from aitest_tasks.property_report import setting
+from aitest_tasks.querying import answer_book, run_errors
+from aitest_tasks.runs import Run, open_run
+
+
+def fit_job(run: Run, index: int, rows: list[dict[str, Any]], made: list[dict[str, Any]]) -> dict[str, Any]:
+    """Everything that a surrogate tree depends on; the model's answers stand in it by their digest."""
+    config = run.suite.suite.properties[index]
+    return {
+        "surrogate": TreeSurrogate().fingerprint(),
+        "trepan": Trepan().fingerprint(),
+        "method": method_of(run, config, sum(ref["rows"] for ref in rows)) if made else "none",
+        "limits": asdict(limits_of(config)),
+        "fidelity": wanted_fidelity(config),
+        "tolerance": config.tolerance,
+        "confidence": setting(run.suite.suite, config, "confidence"),
+        "held_out": held_out(run),
+        "rows": config.generated,
+        "depth": limits_of(config).mpl or DEEPEST,
+        "seeds": [answers_of(run, ref.to_dict()) for ref in run.seeds],  # the tolerance of a regressor comes from them
+        **grown_on(run, [*rows, *made], rows),
+    }
+
+
+@task(name="fit_surrogate", cache_key_fn=job_key, **CACHED)
+def fit_surrogate(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
+    """Grows a tree on the answers, prunes it and chooses one for the gates; returns the reference of all that (JSON)."""
+    live.check_stopped()
+    run = open_run(run_uri)
+    return {"fitted": run.store.put_json(_fitted(run, job)).to_dict()}
+
+
+def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
+    real, rounds = read_rows(run, job)
+    tolerance = 0.0 if class_names(run) else _tolerance(run, job)
+    parts = [part.of(~np.isnan(part.answers)) for part in (real, *rounds)]
+    grows, prunes = (_joined([part.of(part.prunes == role) for part in parts]) for role in (False, True))
+    started = time.process_time()
+
+    def prunings(depth: int) -> list[Pruning]:
+        return [Pruning.of(tree, prunes.frame, prunes.answers, tolerance) for tree in _grown(run, job, grows, depth)]
+
+    if job["method"] == "trepan":
+        tree = searcher(job).tree(trepan(run, parts[0], rounds, job))
+        grown = [Pruning.of(tree, prunes.frame, prunes.answers, tolerance)]
+    else:
+        grown = prunings(max(job["depth"], DEEPEST))  # the front shows what deeper trees would bring
+
+    limits = replace(Limits(**job["limits"]), fidelity=_needed(job["fidelity"], int(parts[0].prunes.sum()), job))
+    choice = choose(grown, limits)
+    seconds = round(time.process_time() - started, 3)
+    enough = None if choice.satisfied else choose(prunings(DEEPER), Limits(fidelity=job["fidelity"]))
+    digests = np.unique(np.concatenate([part.digests for part in parts]))
+    return {
+        "tree": choice.best.tree.to_dict(),
+        "front": [one.tree.to_dict() for one in front(grown, choice.best)],
+        "bootstrap": [one.to_dict() for one in _bootstrap(run, job, grows, choice.best)],
+        "satisfied": choice.satisfied,
+        "needed": {name: getattr(enough.best, name) for name in STRUCTURE} if enough and enough.satisfied else None,
+        "generation": job["method"],
+        "grown_on": int((~parts[0].prunes).sum()),
+        "generated": sum(len(part.answers) for part in parts[1:]),
+        "pruned_on": len(prunes.answers),
+        "digests": run.store.put(digests.tobytes(), "digests", len(digests)).to_dict(),
+        "seconds": seconds,
+    }
+
+
+def _grown(run: Run, job: dict[str, Any], rows: Growing, depth: int) -> list[Tree]:
+    return grow(
+        rows.frame,
+        as_codes(rows.answers, run),
+        run.profile,
+        job["columns"],
+        classes=class_names(run),
+        max_depth=depth,
+        random_seed=job["random_seed"],
+    )
+
+
+def _joined(parts: list[Growing]) -> Growing:
+    return Growing(
+        pd.concat([part.frame for part in parts], ignore_index=True),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("answers", "prunes", "digests", "ranks")),
+    )
+
+
+def _tolerance(run: Run, job: dict[str, Any]) -> float:
+    """How far a regressor's answer may be off and still be the same."""
+    errors = Errors(run_errors(run), True)
+    return read_baseline(run, answer_book(run), errors, job["tolerance"], None).oracle.tolerance
+
+
+def _needed(wanted: float | None, pruned_on: int, job: dict[str, Any]) -> float | None:
+    """The share of the pruning rows to which a tree must answer as the model does, so that its fidelity on the held-out ones
+    will probably clear the gate: both are samples, and their doubts add up. `pruned_on`: the real ones; the others descend
+    from them."""
+    if wanted is None:
+        return None
+    n = 1 / (1 / max(pruned_on, 1) + 1 / max(job["held_out"], 1))
+    quantile = normal_quantile(job["confidence"])
+    return bisect(lambda rate: wilson_bounds(rate, n, quantile)[0] >= wanted, 1.0, 0.0)
+
+
+def _bootstrap(run: Run, job: dict[str, Any], rows: Growing, chosen: Candidate) -> list[Tree]:
+    """Trees of the chosen one's size, grown on bootstrap samples of the rows."""
+    return bootstrap_trees(
+        rows.frame,
+        as_codes(rows.answers, run),
+        run.profile,
+        job["columns"],
+        classes=class_names(run),
+        max_depth=max(chosen.mpl, 1),
+        leaves=chosen.leaves,
+        random_seed=job["random_seed"],
+    )
