@@ -55,9 +55,7 @@ def tree_figures(
     return [*figures, *_class_figures(by_tree.astype(np.int64), by_model.astype(np.int64), classes, seed)]
 
 
-def _class_figures(
-    by_tree: NDArray[np.int64], by_model: NDArray[np.int64], classes: Sequence[str], seed: int
-) -> list[Figure]:
+def _class_figures(by_tree: NDArray[np.int64], by_model: NDArray[np.int64], classes: Sequence[str], seed: int) -> list[Figure]:
     """Majority baseline, kappa, and fidelity among the rows to which the model gives each class."""
     k = len(classes)
     counts = np.bincount(by_model * k + by_tree, minlength=k * k).reshape(k, k)

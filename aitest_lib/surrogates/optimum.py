@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from aitest_lib.surrogates.pruning import ROUNDING, Pruning, cheapest, cut_of
 
-MAX_STATES = 500  # undominated totals kept of one node
-MAX_JOINED = 20_000  # pairs of its children's totals that are compared with one another
+MAX_STATES = 250  # undominated totals kept of one node
+MAX_JOINED = 10_000  # pairs of its children's totals that are compared with one another
 MAX_ROUNDS = 60  # of the linear programme
 
 
@@ -86,7 +86,7 @@ def optimum(pruning: Pruning, problem: Problem, known: Sequence[NDArray[np.bool_
         if better is not None or most == worst:
             cut = better if better is not None else cut
             break
-        step = max(2 * step, 1.0)
+        step = max(2 * step, 1.0) if exact else worst
     if cut is None:
         return None
     total = pruning.totals(cut)
@@ -185,18 +185,22 @@ class _Search:
         joined = (yes[:, None, :] + no[None, :, :]).reshape(-1, 4)
         within = self._within(node, joined)
         within[0] &= not self.pruning.alike[node]  # both are leaves
-        pairs = self._cheapest(np.flatnonzero(within), joined, MAX_JOINED)
+        pairs = self._thinned(np.flatnonzero(within), joined, MAX_JOINED)
         pairs = pairs[undominated(joined[pairs] @ self.weights.T)]
-        pairs = self._cheapest(pairs, joined, MAX_STATES)
+        pairs = self._thinned(pairs, joined, MAX_STATES)
         self.states[node] = joined[pairs]
         self.ways[node] = np.column_stack(np.divmod(pairs, len(no))) - 1
 
-    def _cheapest(self, pairs: NDArray[np.int64], joined: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-        """The `most` promising ones at the prices of the linear programme; whoever leaves some out is no longer exact."""
+    def _thinned(self, pairs: NDArray[np.int64], joined: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+        """At most `most` of the pairs, from good to bad ones, each the cheapest of its neighbours at the prices of the linear
+        programme; whoever leaves some out is no longer exact."""
         if len(pairs) <= most:
             return pairs
         self.exact = False
-        return pairs[np.argsort(joined[pairs] @ self.bounds[0].weights, kind="stable")[:most]]
+        pairs = pairs[np.argsort(joined[pairs] @ self.weights[0], kind="stable")]
+        group = np.arange(len(pairs)) * most // len(pairs)
+        order = np.lexsort((joined[pairs] @ self.bounds[0].weights, group))
+        return pairs[order[np.unique(group[order], return_index=True)[1]]]
 
     def _within(self, node: int, totals: NDArray[np.float64]) -> NDArray[np.bool_]:
         keep = np.ones(len(totals), bool)

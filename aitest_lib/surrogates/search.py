@@ -141,6 +141,8 @@ def _best_of(pruning: Pruning, limits: Limits) -> Optimum | None:
         if next_best is None:
             return best
         best = next_best if best is None else replace(next_best, exact=best.exact and next_best.exact)
+        if not best.exact:
+            return best  # a second aim is worth nothing where the first is not certain
         weights.append(objective)
         bounds.append(float(best.totals[aim]))
         implied.append(best.implied)

@@ -282,7 +282,8 @@ def _suite_for(
 
 def _default_gates(spec: PropertySpec, label: str | None) -> dict[str, dict[str, float]]:
     """The property's default gates; without labels only those that need none."""
-    return {metric: dict(gate) for metric, gate in spec.default_gates.items() if label is not None or metric in LABEL_FREE}
+    free = label is not None or spec.shape == "surrogate"
+    return {metric: dict(gate) for metric, gate in spec.default_gates.items() if free or metric in LABEL_FREE}
 
 
 def _guess_type(data: Any, label: str | None) -> str:

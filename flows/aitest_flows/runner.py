@@ -108,10 +108,19 @@ def request_run(
     columns = (
         sent_columns(card, config.data, test.schema.names)
         if card is not None
-        else [name for name in test.schema.names if name != config.data.label and kind == "tabular"]
+        else object_columns(model, test.schema.names, config.data.label, kind)
     )
     check_growing(suite, columns, source)
     return Request(suite, card, info, registered, test, source, columns, chosen(config, options.only), options, model)
+
+
+def object_columns(model: Any, names: list[str], label: str | None, kind: str) -> list[str]:
+    """The columns that an object in memory is sent: those that it was fitted on (scikit-learn's `feature_names_in_`) where the
+    data have them all, else all but the label; of images, none."""
+    if kind != "tabular":
+        return []
+    fitted = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    return fitted if fitted and set(fitted) <= {*names} - {label} else [name for name in names if name != label]
 
 
 def check_installed(config: Any, kind: str, only: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """Takes the pictures of the README, from a real installation: `python tests/browser/pictures.py` (some minutes; Chromium).
 
 A census model behind an endpoint is registered, deployed and audited at night; its next version has a planted weakness. The
-report of images is that of `aitest demo --only image`.
+report of images is that of `aitest demo --only image`, the tree that of `aitest demo`.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def main() -> None:
             ended_audit(prefect, f"audit of {SUITE} on version 2")
             photograph(project, prefect)
             photograph_images(project)
+            photograph_tree(project)
         finally:
             command(project, "down")
 
@@ -202,6 +203,18 @@ def photograph_images(project: Project) -> None:
         browser.get(page.as_uri())
         browser.execute_script(TO_TOP, "Accuracy per transform")
         save(browser, "report-images.png", "Accuracy per transform", 800)
+
+
+def photograph_tree(project: Project) -> None:
+    """Audits the demonstration's census models, and writes the picture of the sound one's tree."""
+    command(project, "demo")
+    [run] = re.findall(r"([0-9a-f]{12}) .* census-sound ", command(project, "list", "runs"))
+    page = project.folder / "tree.html"
+    command(project, "report", run, "-o", str(page))
+    with chromium() as browser:
+        browser.get(page.as_uri())
+        browser.execute_script(TO_TOP, "The tree")
+        save(browser, "report-tree.png", "The whole tree", 900)
 
 
 @contextmanager

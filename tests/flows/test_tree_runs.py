@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import mlflow
 import numpy as np
@@ -58,8 +59,8 @@ def test_grown_on_training_rows_and_judged_on_all_seeds(project, server):
         ]
         names = {item.path for item in client.list_artifacts(child.info.run_id)}
         figures = {item.path for item in client.list_artifacts(child.info.run_id, "figures")}
-        kept = json.loads(open(client.download_artifacts(child.info.run_id, "tree.json")).read())
-        rules = open(client.download_artifacts(child.info.run_id, "rules.txt")).read()
+        kept = json.loads(Path(client.download_artifacts(child.info.run_id, "tree.json")).read_text())
+        rules = Path(client.download_artifacts(child.info.run_id, "rules.txt")).read_text()
     assert {"tree.json", "rules.txt"} <= names
     assert {"figures/tree.svg", "figures/front.svg"} <= figures
     tree = Tree.of(kept)
