@@ -35,7 +35,7 @@ def repeated_words(tree: TreeReport) -> str:
     verb = "equals a row" if tree.repeated == 1 else "equal rows"
     return (
         f"{tree.repeated:,} of {count(tree.held_out, 'held-out row')} {verb} that the tree was grown or pruned on: on "
-        "unseen rows its fidelity is lower than it looks."
+        "others its fidelity may be lower."
     )
 
 

@@ -32,6 +32,7 @@ MAX_EXAMPLES = 2  # rows of a leaf
 MAX_CELLS = 12  # columns of such a row, those of its rule first
 MAX_FRONT = 60  # rows of the table of the front
 MAX_CLASSES = 12  # of the model's answers at a leaf
+MANY_REPEATED = 0.05  # share of the held-out rows that the tree has seen, from which on a box warns of them
 WHOLE = 16  # leaves up to which the text is unfolded from the start
 START = 10  # end points that it shows at first of a larger tree
 _FACTS = {
@@ -63,7 +64,7 @@ def tree_view(prop: PropertyReport, limit: int) -> dict[str, Any] | None:
         "leaves": found[0].leaves,
         "levels": 1 + max(place.depth for place in found),
         "facts": _facts(prop),
-        "repeated": repeated_words(tree),
+        "repeated": repeated_words(tree) if tree.repeated >= MANY_REPEATED * tree.held_out else "",
         "picture": _safe(tree_svg(tree, plots.PAGE)),
         "least": round(SHRINKS * picture_width(tree)),
         "lines": _lines(found, tree, colours, examples) if limit else [],

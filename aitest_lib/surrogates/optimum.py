@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from aitest_lib.surrogates.pruning import ROUNDING, Pruning, cheapest, cut_of
 
-MAX_STATES = 250  # undominated totals kept of one node
-MAX_JOINED = 10_000  # pairs of its children's totals that are compared with one another
+MAX_STATES = 300  # undominated totals kept of one node
+MAX_JOINED = 3_000  # pairs of its children's totals that are compared with one another
 MAX_ROUNDS = 60  # of the linear programme
 
 

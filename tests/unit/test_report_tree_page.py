@@ -105,10 +105,13 @@ def test_the_page_shows_the_whole_tree(leaves: int) -> None:
 
 
 def test_limits_missed_and_repeats_stand_where_they_are_seen() -> None:
-    tree = sample.tree_report(64).model_copy(update={"missed": "the nearest has mpl 15", "repeated": 7})
+    tree = sample.tree_report(64).model_copy(update={"missed": "the nearest has mpl 15", "repeated": 75})
+    few = tree.model_copy(update={"repeated": 74})
+    calm = Page(render_html(sample.run_report(64, properties=[sample.property_report(64, tree=few)]), {})).text
+    assert "Before you rely" not in calm and "74 of 1,500 held-out rows" in calm
     text = Page(render_html(sample.run_report(64, properties=[sample.property_report(64, tree=tree)]), {})).text
     assert "Gates No tree satisfies every gate: the nearest has mpl 15." in text
-    assert "Before you rely on the fidelity 7 of 1,500 held-out rows equal rows" in text
+    assert "Before you rely on the fidelity 75 of 1,500 held-out rows equal rows" in text
     assert "breaks mpl" in text and "breaks fidelity" in text and "kept" in text
 
 
