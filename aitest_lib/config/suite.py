@@ -23,6 +23,7 @@ from aitest_lib.transforms.base import Transform
 
 Decide = Literal["interval", "point"]
 Generation = Literal["swap", "trepan", "none"]
+LEAST = {"leaves": 1, "apl": 0, "epl": 0, "mpl": 0}  # that a tree has
 
 
 class PropertyConfig(StrictModel):
@@ -156,6 +157,9 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
         for metric, given in item.gates.items():
             for gate in given if isinstance(given, list) else [given]:
                 bound = gate.min if gate.min is not None else gate.max
+                if metric in LEAST and bound is not None and bound < LEAST[metric]:
+                    where = (*at, "gates", metric)
+                    raise document.error(where, f"got {bound:g}, expected at least {LEAST[metric]}; a tree cannot be smaller")
                 if metric in RATES and bound is not None and not 0 <= bound <= 1:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")

@@ -32,39 +32,31 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The tree to show, a subtree of the one at `place` among those given.
+    """The tree to show, a subtree of the tree at `place`, or grown again (see `regrown`) as that one was.
 
-    `satisfied`: it keeps within every limit; if not, it is the most faithful one within the others than fidelity, and `needed`
-    is the smallest deeper tree that reaches the fidelity, if there is one. `exact`: nothing better exists among the subtrees
-    for certain.
+    `satisfied`: it keeps within every limit; if not, it is the most faithful one within the others than fidelity. `exact`:
+    nothing better exists among the subtrees for certain.
     """
 
     best: Candidate
     place: int
     satisfied: bool
     exact: bool
-    needed: Candidate | None = None
 
 
-def choose(prunings: Sequence[Pruning], limits: Limits, deeper: Callable[[], Sequence[Pruning]] | None = None) -> Choice:
+def choose(prunings: Sequence[Pruning], limits: Limits) -> Choice:
     """The best subtree of any of `prunings` (same rows, at least one).
 
     With a fidelity to reach: the one with the fewest leaves, then the shortest expected path, then the most faithful, that
-    keeps within every limit. Without: the most faithful within the limits, then as above. `deeper` grows trees without a
-    limit on their depth, and is asked only where no tree satisfies.
+    keeps within every limit. Without: the most faithful within the limits, then as above.
     """
     found = _optima(prunings, limits)
     pruning, best = _first(found or _optima(prunings, replace(limits, fidelity=None)), limits)
-    needed = None
-    if not found and deeper is not None and (deep := _optima(deeper(), Limits(fidelity=limits.fidelity))):
-        deepest, least = _first(deep, limits)
-        needed = candidate(deepest, least.cut)
     return Choice(
         best=candidate(pruning, best.cut),
         place=next(place for place, one in enumerate(prunings) if one is pruning),
         satisfied=bool(found),
         exact=best.exact,
-        needed=needed,
     )
 
 

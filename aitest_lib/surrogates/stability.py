@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aitest_lib.data.schema import Profile
-from aitest_lib.errors import InputError
 from aitest_lib.rng import rng_for
 from aitest_lib.surrogates.growing import DEFAULT, TreeSurrogate, fit, labelled
 from aitest_lib.surrogates.tree import Tree
@@ -41,14 +39,3 @@ def bootstrap_trees(
         sample = rows.take(np.sort(drawn))
         trees.append(fit(sample, criterion, max_depth, leaves, surrogate.min_samples_leaf, random_seed))
     return trees
-
-
-def agreement(trees: Sequence[Tree], frame: pd.DataFrame, tolerance: float = 0.0) -> float:
-    """Mean share, from 0 to 1, of the rows to which two of the trees give one answer (numbers: at most `tolerance` apart).
-
-    After Trustee (Jacobs et al. 2022), which ranks its students by their mutual agreement.
-    """
-    if len(trees) < 2 or not len(frame):
-        raise InputError(f"agreement: got {len(trees)} trees and {len(frame)} rows, expected at least two trees and one row")
-    told = [tree.predict(frame) for tree in trees]
-    return float(np.mean([np.abs(one - other) <= tolerance for one, other in combinations(told, 2)]))

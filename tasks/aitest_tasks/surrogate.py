@@ -14,7 +14,7 @@ from aitest_lib.stats.estimates import bisect, normal_quantile
 from aitest_lib.stats.intervals import wilson_bounds
 from aitest_lib.surrogates.growing import TreeSurrogate, grow
 from aitest_lib.surrogates.pruning import Limits, Pruning
-from aitest_lib.surrogates.search import Candidate, choose, front
+from aitest_lib.surrogates.search import Candidate, choose, front, regrown
 from aitest_lib.surrogates.stability import bootstrap_trees
 from aitest_lib.surrogates.tree import Tree
 from aitest_lib.surrogates.trepan import Trepan
@@ -73,21 +73,30 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     tolerance = 0.0 if class_names(run) else _tolerance(run, job)
     parts = [part.of(~np.isnan(part.answers)) for part in (real, *rounds)]
     grows, prunes = (_joined([part.of(part.prunes == role) for part in parts]) for role in (False, True))
-    started = time.process_time()
+    every = _joined([grows, prunes])
+    surrogate = TreeSurrogate()
 
-    def prunings(depth: int) -> list[Pruning]:
-        return [Pruning.of(tree, prunes.frame, prunes.answers, tolerance) for tree in _grown(run, job, grows, depth)]
+    def counted(tree: Tree, rows: Growing) -> Pruning:
+        return Pruning.of(tree, rows.frame, rows.answers, tolerance)
 
-    if job["method"] == "trepan":
-        tree = searcher(job).tree(trepan(run, parts[0], rounds, job))
-        grown = [Pruning.of(tree, prunes.frame, prunes.answers, tolerance)]
-    else:
-        grown = prunings(max(job["depth"], DEEPEST))  # the front shows what deeper trees would bring
+    def prunings(rows: Growing, depth: int, how: TreeSurrogate, judged: Growing) -> list[Pruning]:
+        return [counted(tree, judged) for tree in _grown(run, job, rows, depth, how)]
 
     limits = replace(Limits(**job["limits"]), fidelity=_needed(job["fidelity"], int(parts[0].prunes.sum()), job))
-    choice = choose(grown, limits)
+    depth = max(job["depth"], DEEPEST)  # the front shows what deeper trees would bring
+    started = time.process_time()
+    if job["method"] == "trepan":
+        grown = [counted(searcher(job).tree(trepan(run, parts[0], rounds, job)), prunes)]
+        choice = choose(grown, limits)
+    else:
+        grown = prunings(grows, depth, surrogate, prunes)
+        choice = choose(grown, limits)
+        best = replace(surrogate, criteria=(surrogate.criteria[choice.place],)) if class_names(run) else surrogate
+        choice = regrown(choice, limits, prunings(every, depth, best, every), lambda tree: counted(tree, prunes))
     seconds = round(time.process_time() - started, 3)
-    enough = None if choice.satisfied else choose(prunings(DEEPER), Limits(fidelity=job["fidelity"]))
+    enough = None
+    if not choice.satisfied:
+        enough = choose(prunings(grows, DEEPER, surrogate, prunes), Limits(fidelity=job["fidelity"]))
     digests = np.unique(np.concatenate([part.digests for part in parts]))
     return {
         "tree": choice.best.tree.to_dict(),
@@ -104,7 +113,7 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _grown(run: Run, job: dict[str, Any], rows: Growing, depth: int) -> list[Tree]:
+def _grown(run: Run, job: dict[str, Any], rows: Growing, depth: int, surrogate: TreeSurrogate) -> list[Tree]:
     return grow(
         rows.frame,
         as_codes(rows.answers, run),
@@ -113,6 +122,7 @@ def _grown(run: Run, job: dict[str, Any], rows: Growing, depth: int) -> list[Tre
         classes=class_names(run),
         max_depth=depth,
         random_seed=job["random_seed"],
+        surrogate=surrogate,
     )
 
 
