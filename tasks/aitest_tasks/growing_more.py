@@ -16,9 +16,9 @@ from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.data.synthesis import Swap
 from aitest_lib.data.table import row_digests, to_table
 from aitest_lib.data.ties import find_ties
-from aitest_lib.data.units import build_pool
-from aitest_lib.surrogates.growing import TreeSurrogate, grow
+from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.pruning import Limits
+from aitest_lib.surrogates.simulating import DEEPEST, Answered, Task, made_rows
 from aitest_lib.surrogates.trepan import Trepan, TrepanState
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
@@ -39,9 +39,6 @@ from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, ORIGIN, RANK
 
 ENOUGH_ROWS = 10_000  # rows to grow on from which on none are made, and how many are made otherwise
-LEAF_ROWS = 25  # real rows for each leaf within which cells are swapped
-MOST_LEAVES = 64  # of the tree that says where cells may be swapped
-DEEPEST = 12  # decision nodes on a path, where no gate says how many
 DEEPER = 25  # grown to say what it would take, where no tree satisfies every gate
 STRUCTURE = ("apl", "epl", "mpl", "leaves")
 
@@ -73,7 +70,8 @@ def generate_growing(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     real, rounds = read_rows(run, job)
     answered = real.of(~np.isnan(real.answers))
     if job["method"] == "swap":
-        frame, base = _swapped(run, answered, job)
+        made = made_rows(task_of(run, job), Answered(answered.frame, answered.answers), job["rows"])
+        frame, base = made.frame, made.base
     else:
         frame, base = searcher(job).ask(trepan(run, answered, rounds, job))
     return {"made": _written(run, job, answered, frame, base).to_dict()}
@@ -150,27 +148,9 @@ def read_rows(run: Run, job: dict[str, Any]) -> tuple[Growing, list[Growing]]:
     return real, [read_growing(run, [ref], book, classes, rows) for ref in refs[job["real"] :]]
 
 
-def _swapped(run: Run, real: Growing, job: dict[str, Any]) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-    """Rows in which cells are swapped between real rows that a small tree cannot tell apart."""
-    ties = [tie.columns for tie in find_ties(real.frame, run.profile)]
-    few = TreeSurrogate(max_leaves=int(np.clip(len(real.answers) // LEAF_ROWS, 2, MOST_LEAVES)), criteria=("gini",))
-    [tree] = grow(
-        real.frame,
-        as_codes(real.answers, run),
-        run.profile,
-        job["columns"],
-        classes=class_names(run),
-        max_depth=DEEPEST,
-        random_seed=job["random_seed"],
-        surrogate=few,
-    )
-    pool = build_pool(real.frame, run.profile, ties, (), job["random_seed"])
-    made = Swap().over(pool, tree.route(real.frame)).make(0, job["rows"])
-    return made.frame, made.base
-
-
-def as_codes(answers: NDArray[np.float64], run: Run) -> NDArray[Any]:
-    return answers.astype(np.int64) if run.info.type.endswith("-classifier") else answers
+def task_of(run: Run, job: dict[str, Any], tolerance: float = 0.0) -> Task:
+    """What all trees of this model have in common."""
+    return Task(run.profile, job["columns"], class_names(run), job["random_seed"], tolerance)
 
 
 def searcher(job: dict[str, Any]) -> Trepan:

@@ -12,9 +12,10 @@ from prefect import task
 
 from aitest_lib.stats.estimates import bisect, normal_quantile
 from aitest_lib.stats.intervals import wilson_bounds
-from aitest_lib.surrogates.growing import TreeSurrogate, grow
-from aitest_lib.surrogates.pruning import Limits, Pruning
-from aitest_lib.surrogates.search import Candidate, choose, front, regrown
+from aitest_lib.surrogates.growing import TreeSurrogate
+from aitest_lib.surrogates.pruning import Limits
+from aitest_lib.surrogates.search import Candidate, choose, front
+from aitest_lib.surrogates.simulating import DEEPEST, Answered, Task, stand_in
 from aitest_lib.surrogates.stability import bootstrap_trees
 from aitest_lib.surrogates.tree import Tree
 from aitest_lib.surrogates.trepan import Trepan
@@ -23,15 +24,14 @@ from aitest_tasks.baseline import Errors, read_baseline
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.growing_more import (
     DEEPER,
-    DEEPEST,
     STRUCTURE,
     answers_of,
-    as_codes,
     grown_on,
     limits_of,
     method_of,
     read_rows,
     searcher,
+    task_of,
     trepan,
     wanted_fidelity,
 )
@@ -70,38 +70,26 @@ def fit_surrogate(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
 
 def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     real, rounds = read_rows(run, job)
-    tolerance = 0.0 if class_names(run) else _tolerance(run, job)
+    task = task_of(run, job, 0.0 if class_names(run) else _tolerance(run, job))
     parts = [part.of(~np.isnan(part.answers)) for part in (real, *rounds)]
     grows, prunes = (_joined([part.of(part.prunes == role) for part in parts]) for role in (False, True))
-    every = _joined([grows, prunes])
-    surrogate = TreeSurrogate()
-
-    def counted(tree: Tree, rows: Growing) -> Pruning:
-        return Pruning.of(tree, rows.frame, rows.answers, tolerance)
-
-    def prunings(rows: Growing, depth: int, how: TreeSurrogate, judged: Growing) -> list[Pruning]:
-        return [counted(tree, judged) for tree in _grown(run, job, rows, depth, how)]
-
     limits = replace(Limits(**job["limits"]), fidelity=_needed(job["fidelity"], int(parts[0].prunes.sum()), job))
-    depth = max(job["depth"], DEEPEST)  # the front shows what deeper trees would bring
     started = time.process_time()
     if job["method"] == "trepan":
-        grown = [counted(searcher(job).tree(trepan(run, parts[0], rounds, job)), prunes)]
+        grown = [task.counted(searcher(job).tree(trepan(run, parts[0], rounds, job)), prunes)]
         choice = choose(grown, limits)
     else:
-        grown = prunings(grows, depth, surrogate, prunes)
-        choice = choose(grown, limits)
-        best = replace(surrogate, criteria=(surrogate.criteria[choice.place],)) if class_names(run) else surrogate
-        choice = regrown(choice, limits, prunings(every, depth, best, every), lambda tree: counted(tree, prunes))
+        choice, grown = stand_in(task, grows, prunes, limits)
     seconds = round(time.process_time() - started, 3)
     enough = None
     if not choice.satisfied:
-        enough = choose(prunings(grows, DEEPER, surrogate, prunes), Limits(fidelity=job["fidelity"]))
+        deeper = [task.counted(tree, prunes) for tree in task.grown(grows, DEEPER)]
+        enough = choose(deeper, Limits(fidelity=job["fidelity"]))
     digests = np.unique(np.concatenate([part.digests for part in parts]))
     return {
         "tree": choice.best.tree.to_dict(),
         "front": [one.tree.to_dict() for one in front(grown, choice.best)],
-        "bootstrap": [one.to_dict() for one in _bootstrap(run, job, grows, choice.best)],
+        "bootstrap": [one.to_dict() for one in _bootstrap(task, grows, choice.best)],
         "satisfied": choice.satisfied,
         "needed": {name: getattr(enough.best, name) for name in STRUCTURE} if enough and enough.satisfied else None,
         "generation": job["method"],
@@ -113,23 +101,9 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _grown(run: Run, job: dict[str, Any], rows: Growing, depth: int, surrogate: TreeSurrogate) -> list[Tree]:
-    return grow(
-        rows.frame,
-        as_codes(rows.answers, run),
-        run.profile,
-        job["columns"],
-        classes=class_names(run),
-        max_depth=depth,
-        random_seed=job["random_seed"],
-        surrogate=surrogate,
-    )
-
-
-def _joined(parts: list[Growing]) -> Growing:
-    return Growing(
-        pd.concat([part.frame for part in parts], ignore_index=True),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("answers", "prunes", "digests", "ranks")),
+def _joined(parts: list[Growing]) -> Answered:
+    return Answered(
+        pd.concat([part.frame for part in parts], ignore_index=True), np.concatenate([part.answers for part in parts])
     )
 
 
@@ -150,15 +124,15 @@ def _needed(wanted: float | None, pruned_on: int, job: dict[str, Any]) -> float 
     return bisect(lambda rate: wilson_bounds(rate, n, quantile)[0] >= wanted, 1.0, 0.0)
 
 
-def _bootstrap(run: Run, job: dict[str, Any], rows: Growing, chosen: Candidate) -> list[Tree]:
+def _bootstrap(task: Task, rows: Answered, chosen: Candidate) -> list[Tree]:
     """Trees of the chosen one's size, grown on bootstrap samples of the rows."""
     return bootstrap_trees(
         rows.frame,
-        as_codes(rows.answers, run),
-        run.profile,
-        job["columns"],
-        classes=class_names(run),
+        rows.answers.astype(np.int64) if task.classes else rows.answers,
+        task.profile,
+        task.columns,
+        classes=task.classes,
         max_depth=max(chosen.mpl, 1),
         leaves=chosen.leaves,
-        random_seed=job["random_seed"],
+        random_seed=task.random_seed,
     )

@@ -24,22 +24,20 @@ from aitest_lib.data.ties import find_ties
 from aitest_lib.data.units import build_pool
 from aitest_lib.metrics.realism import column_shifts, rule_violations, tied_violations, two_sample_auc
 from aitest_lib.reports.report import ColumnShift, SynthesisReport
-from aitest_lib.surrogates.growing import TreeSurrogate, grow
+from aitest_lib.surrogates.growing import TreeSurrogate
+from aitest_lib.surrogates.simulating import Answered, Task, small_tree
 from aitest_lib.surrogates.tree import Tree
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import answer_values
 from aitest_tasks.caching import CACHED, job_key
-from aitest_tasks.growing_rows import model_classes, public_columns, tree_columns
+from aitest_tasks.growing_rows import class_names, model_classes, public_columns, tree_columns
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.querying import answer_book
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import SHARD_ROWS
 from aitest_tasks.seed_tables import DIGEST, LABEL, RANK, SEED_ID
 
-DEEPEST = 12
-LEAF_ROWS = 25  # real rows for each leaf of the surrogate that says where cells may be swapped
-MOST_LEAVES = 64
 SAMPLE = 10_000  # synthesized rows that the report looks at
 COMPONENTS = {"swap": Swap, "marginal": Marginal, "coverage": Coverage}
 
@@ -141,20 +139,10 @@ def _real(run: Run, job: dict[str, Any], answered: bool) -> _Real:
 
 
 def _tree(run: Run, real: _Real, job: dict[str, Any]) -> Tree:
-    """A surrogate grown on the answers to the real rows."""
+    """A small surrogate grown on the answers to the real rows."""
     known = ~np.isnan(real.answers)
-    classes = model_classes(run)
-    [tree] = grow(
-        real.frame[known].reset_index(drop=True),
-        real.answers[known].astype(np.int64) if classes else real.answers[known],
-        run.profile,
-        job["columns"],
-        classes=classes.names if classes else [],
-        max_depth=DEEPEST,
-        random_seed=job["random_seed"],
-        surrogate=TreeSurrogate(max_leaves=int(np.clip(known.sum() // LEAF_ROWS, 2, MOST_LEAVES)), criteria=("gini",)),
-    )
-    return tree
+    task = Task(run.profile, job["columns"], class_names(run), job["random_seed"])
+    return small_tree(task, Answered(real.frame[known].reset_index(drop=True), real.answers[known]))
 
 
 class _Checks:
