@@ -8,7 +8,7 @@ from aitest_lib.reports.report import Metric, PropertyReport, TreeReport
 from aitest_lib.reports.tables import clip, count, interval, number
 from aitest_lib.reports.tree_view import named, rule_words
 
-_GENERATED = {"swap": " (cells swapped between rows of one leaf)", "trepan": " (drawn at each node, TREPAN)"}
+_GENERATED = {"swap": " (cells swapped between rows)", "trepan": " (drawn at each node, TREPAN)"}
 
 
 def tree_lead(report: PropertyReport, tree: TreeReport, confidence: float) -> list[str]:

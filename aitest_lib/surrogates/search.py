@@ -67,8 +67,11 @@ def regrown(choice: Choice, limits: Limits, every: Sequence[Pruning], measured: 
     leaves than the choice, replaces it, unless it breaks a limit on the prune rows (`measured`: a tree, counted on these).
     How many leaves pay was told by rows that the tree had not seen; where they lie is better told by all of them.
     """
-    best = choose(every, replace(limits, leaves=choice.best.leaves, fidelity=None)).best
-    counted = measured(best.tree)
+    within = replace(limits, leaves=choice.best.leaves, fidelity=None)
+    # Of equally faithful trees any will do: the number of leaves is settled, and each further aim costs as much as the first.
+    found = [(pruning, best) for pruning in every if (best := _best_of(pruning, within, (ERRORS,))) is not None]
+    pruning, best = min(found, key=lambda one: one[1].totals[ERRORS])
+    counted = measured(pruning.tree.pruned(best.cut))
     again = candidate(counted, np.zeros(len(counted.reach), bool))
     too_long = limits.epl is not None and again.epl > limits.epl
     too_far = choice.satisfied and limits.fidelity is not None and again.fidelity < limits.fidelity
@@ -112,7 +115,7 @@ def candidate(pruning: Pruning, cut: NDArray[np.bool_]) -> Candidate:
 
 def _optima(prunings: Sequence[Pruning], limits: Limits) -> list[tuple[Pruning, Optimum]]:
     """The best subtree of each tree that has one within the limits."""
-    return [(pruning, best) for pruning in prunings if (best := _best_of(pruning, limits)) is not None]
+    return [(pruning, best) for pruning in prunings if (best := _best_of(pruning, limits, _order(limits))) is not None]
 
 
 def _first(found: list[tuple[Pruning, Optimum]], limits: Limits) -> tuple[Pruning, Optimum]:
@@ -120,13 +123,13 @@ def _first(found: list[tuple[Pruning, Optimum]], limits: Limits) -> tuple[Prunin
     return pruning, replace(best, exact=all(one.exact for _, one in found))
 
 
-def _best_of(pruning: Pruning, limits: Limits) -> Optimum | None:
+def _best_of(pruning: Pruning, limits: Limits, aims: tuple[int, ...]) -> Optimum | None:
     """The optimum in lexicographic order: each aim in turn, with what the earlier ones reached as a limit."""
     weights, bounds = _constraints(limits, pruning.rows)
     depth = pruning.tree.mpl if limits.mpl is None else min(int(limits.mpl), pruning.tree.mpl)
     best: Optimum | None = None
     implied: list[tuple[NDArray[np.float64], float]] = []
-    for aim in _order(limits):
+    for aim in aims:
         objective = np.eye(4)[aim]
         problem = Problem(objective, np.array(weights).reshape(-1, 4), np.array(bounds), depth, tuple(implied))
         next_best = optimum(pruning, problem, [] if best is None else [best.cut])

@@ -21,6 +21,7 @@ from aitest_lib.surrogates.tree import Tree
 DEEPEST = 12  # decision nodes on a path, where no limit says how many
 LEAF_ROWS = 25  # real rows for each leaf within which cells are swapped
 MOST_LEAVES = 64  # of the tree that says where cells may be swapped
+MAKING = Swap(rate=0.5)
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,15 @@ def small_tree(task: Task, rows: Answered) -> Tree:
 
 
 def made_rows(task: Task, rows: Answered, count: int) -> Synthesized:
-    """Rows to ask the model, made by swapping cells between alike ones; columns that move together are swapped together."""
+    """Rows to ask the model, made by swapping half of the cells between any rows; columns that move together are swapped
+    together.
+
+    Not within leaves, as synthesized seeds are: what is to be learned lies between them, and rows that look real are no aim
+    here.
+    """
     ties = [tie.columns for tie in find_ties(rows.frame, task.profile)]
     pool = build_pool(rows.frame, task.profile, ties, (), task.random_seed)
-    return Swap().over(pool, small_tree(task, rows).route(rows.frame)).make(0, count)
+    return MAKING.over(pool, np.zeros(len(rows.answers), np.int64)).make(0, count)
 
 
 def stand_in(task: Task, grows: Answered, prunes: Answered, limits: Limits) -> tuple[Choice, list[Pruning]]:

@@ -13,12 +13,11 @@ from prefect import task
 from aitest_lib.answers import book_digest
 from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.config.suite import PropertyConfig
-from aitest_lib.data.synthesis import Swap
 from aitest_lib.data.table import row_digests, to_table
 from aitest_lib.data.ties import find_ties
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.pruning import Limits
-from aitest_lib.surrogates.simulating import DEEPEST, Answered, Task, made_rows
+from aitest_lib.surrogates.simulating import DEEPEST, MAKING, Answered, Task, made_rows
 from aitest_lib.surrogates.trepan import Trepan, TrepanState
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
@@ -52,7 +51,7 @@ def generation_round(run: Run, index: int, rows: list[dict[str, Any]], made: lis
         return None
     return {
         "method": method,
-        "component": (Swap() if method == "swap" else Trepan()).fingerprint(),
+        "component": (MAKING if method == "swap" else Trepan()).fingerprint(),
         "surrogate": TreeSurrogate().fingerprint(),
         "rows": config.generated if config.generated is not None else ENOUGH_ROWS if method == "swap" else None,
         "depth": limits_of(config).mpl or DEEPEST,
@@ -158,15 +157,15 @@ def searcher(job: dict[str, Any]) -> Trepan:
 
 
 def trepan(run: Run, real: Growing, rounds: list[Growing], job: dict[str, Any]) -> TrepanState:
-    """How far TREPAN is after the answers so far: a function of these. It grows on the rows that do not prune."""
-    search, grows = searcher(job), real.of(~real.prunes)
+    """How far TREPAN is after the answers so far: a function of these."""
+    search = searcher(job)
     state = search.start(
-        grows.frame,
-        grows.answers,
+        real.frame,
+        real.answers,
         run.profile,
         job["columns"],
         classes=class_names(run),
-        ties=[tie.columns for tie in find_ties(grows.frame, run.profile)],
+        ties=[tie.columns for tie in find_ties(real.frame, run.profile)],
         random_seed=job["random_seed"],
         budget=job["rows"],
     )
@@ -179,9 +178,8 @@ def _written(run: Run, job: dict[str, Any], real: Growing, frame: pd.DataFrame, 
     """Made rows as a shard: each with the rank, and so the private columns, of the real row that it descends from."""
     sample = get_table(run.store, ArtifactRef.of(job["shards"][0]))
     table = to_table(frame[job["sent"]], sample.select(job["sent"]).schema.remove_metadata())
-    ranks = real.ranks if job["method"] == "swap" else real.ranks[~real.prunes]
     own = {
-        RANK: pa.array(ranks[base].astype(np.int32)),
+        RANK: pa.array(real.ranks[base].astype(np.int32)),
         DIGEST: pa.array([item.tobytes() for item in row_digests(table)], pa.binary(16)),
     }
     metadata = {key: value for key, value in (sample.schema.metadata or {}).items() if key == ORIGIN}

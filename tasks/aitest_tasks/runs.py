@@ -28,13 +28,13 @@ from aitest_lib.config.suite import LoadedSuite, searches_of, suite_of, transfor
 from aitest_lib.config.templates import modality
 from aitest_lib.data.schema import Profile
 from aitest_lib.data.sources import Source, open_source
-from aitest_lib.data.synthesis import Swap
 from aitest_lib.data.table import TableSource
 from aitest_lib.errors import ArtifactMissing, InputError, StoreError
 from aitest_lib.properties.catalog import spec
 from aitest_lib.reports.report import FailingCase, RunReport
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.surrogates.growing import TreeSurrogate
+from aitest_lib.surrogates.simulating import MAKING
 from aitest_lib.surrogates.trepan import Trepan
 from aitest_lib.transforms.base import Transform
 from aitest_lib.types import ArtifactRef, ModelInfo
@@ -254,6 +254,6 @@ def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
             parts += searches_of(item, loaded.document, at)
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in parts])
         if spec(item.property).shape == "surrogate":
-            own = (TreeSurrogate(), Swap(), Trepan())
+            own = (TreeSurrogate(), MAKING, Trepan())
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in own])
     return result

@@ -73,9 +73,13 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     task = task_of(run, job, 0.0 if class_names(run) else _tolerance(run, job))
     parts = [part.of(~np.isnan(part.answers)) for part in (real, *rounds)]
     grows, prunes = (_joined([part.of(part.prunes == role) for part in parts]) for role in (False, True))
-    limits = replace(Limits(**job["limits"]), fidelity=_needed(job["fidelity"], int(parts[0].prunes.sum()), job))
+    pruned = job["method"] != "trepan"  # as published, it takes all rows to grow, and is only cut to the limits
+    if not pruned:
+        grows = prunes = _joined(parts)
+    judged_by = int(parts[0].prunes.sum()) if pruned else len(parts[0].answers)
+    limits = replace(Limits(**job["limits"]), fidelity=_needed(job["fidelity"], judged_by, job))
     started = time.process_time()
-    if job["method"] == "trepan":
+    if not pruned:
         grown = [task.counted(searcher(job).tree(trepan(run, parts[0], rounds, job)), prunes)]
         choice = choose(grown, limits)
     else:
@@ -93,9 +97,9 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
         "satisfied": choice.satisfied,
         "needed": {name: getattr(enough.best, name) for name in STRUCTURE} if enough and enough.satisfied else None,
         "generation": job["method"],
-        "grown_on": int((~parts[0].prunes).sum()),
+        "grown_on": len(parts[0].answers) - (judged_by if pruned else 0),
         "generated": sum(len(part.answers) for part in parts[1:]),
-        "pruned_on": len(prunes.answers),
+        "pruned_on": len(prunes.answers) if pruned else 0,
         "digests": run.store.put(digests.tobytes(), "digests", len(digests)).to_dict(),
         "seconds": seconds,
     }

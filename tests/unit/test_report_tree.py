@@ -246,7 +246,7 @@ def test_data_are_no_markup_in_the_terminal() -> None:
 def test_the_paragraph_says_what_was_done_and_found() -> None:
     prop = sample.property_report(8)
     for words in (
-        "grown on the model's answers to 3,375 rows and 10,000 generated ones (cells swapped between rows of one leaf)",
+        "grown on the model's answers to 3,375 rows and 10,000 generated ones (cells swapped between rows)",
         "pruned on 1,125, and compared with the model on 1,500 held-out rows",
         "A tree of 8 leaves (decisions: longest path ",
         "answers as the model does on 0.877 [0.868, 0.887] of them (bounds one-sided at 95%)",
