@@ -7,10 +7,11 @@ import pytest
 
 from aitest_lib.scorers.simulatability import exact, stability, tree_figures
 from aitest_lib.stats.verdicts import GateInput, judge
-from aitest_lib.surrogates.tree import Test, Tree
+from aitest_lib.surrogates.tree import Test as Question
+from aitest_lib.surrogates.tree import Tree
 
 TREE = Tree(
-    tests=(Test(column="age", at_most=30), None, Test(column="sex", among=("F",)), None, None),
+    tests=(Question(column="age", at_most=30), None, Question(column="sex", among=("F",)), None, None),
     yes=np.array([1, -1, 3, -1, -1]),
     no=np.array([2, -1, 4, -1, -1]),
     values=np.array([0.0, 0, 1, 1, 0]),
