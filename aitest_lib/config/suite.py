@@ -157,6 +157,9 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
         for metric, given in item.gates.items():
             for gate in given if isinstance(given, list) else [given]:
                 bound = gate.min if gate.min is not None else gate.max
+                if metric in LEAST and (gate.min is not None or gate.slice):
+                    problem = "a tree is to be small: give a max, and no slice, for it is the tree's as a whole"
+                    raise document.error((*at, "gates", metric), problem)
                 if metric in LEAST and bound is not None and bound < LEAST[metric]:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected at least {LEAST[metric]}; a tree cannot be smaller")
@@ -230,9 +233,10 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
         if wanted.needs_labels and not labelled:
             raise loaded.document.error(("data",), f"{item.property} needs labels; name their column as data.label")
         made = loaded.suite.data.synthesize
-        if wanted.needs_labels and made is not None and made.method != "swap":
-            problem = f"rows of method {made.method} have no labels, and {item.property} needs them; use swap, or leave it out"
-            raise loaded.document.error(("data", "synthesize", "method"), problem)
+        if wanted.needs_labels and made is not None and not made.labelled:
+            what = "rows whose numbers drift" if made.method == "swap" else f"rows of method {made.method}"
+            problem = f"{what} have no labels, and {item.property} needs them; leave one of the two out"
+            raise loaded.document.error(("data", "synthesize"), problem)
 
 
 def transforms_of(config: PropertyConfig, document: Document, at: Location) -> list[Transform]:

@@ -77,6 +77,12 @@ class SynthesizeConfig(StrictModel):
         return self
 
     @property
+    def labelled(self) -> bool:
+        """Do the rows keep labels: not where numbers are moved, which may change what the right one is."""
+        moved = self.ranges or any(isinstance(item, Normal) for item in self.distributions.values())
+        return self.method == "swap" and not moved
+
+    @property
     def drifts(self) -> bool:
         """Are the rows to differ from the real ones in what they hold."""
         return bool(self.ranges or self.distributions)

@@ -27,6 +27,9 @@ def _mistakes(config: SynthesizeConfig, profile: Profile) -> Iterator[str]:
             parse_rule(rule, list(profile.by_name))
         except InputError as error:
             yield f"rules[{place}]: {error}"
+            continue
+        if hidden := sorted(set(profile.private) & parse_rule(rule, None).columns):
+            yield f"rules[{place}]: it is about {', '.join(hidden)}, which is private and stays with its row; leave it out"
     for place, group in enumerate(config.tied):
         for number, name in enumerate(group):
             if name not in profile.by_name:

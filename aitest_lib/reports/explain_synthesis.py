@@ -20,26 +20,30 @@ def synthesis_sentences(found: SynthesisReport) -> list[str]:
     >>> synthesis_sentences(SynthesisReport(rows=100, method="marginal", from_rows=50, labels=False))[0]
     'The seeds are 100 rows synthesized from 50 real rows by drawing every column by itself; they have no labels.'
     """
-    labels = "each keeps the label of the row that it descends from" if found.labels else "they have no labels"
+    labels = "they have no labels"
+    if found.labels:
+        labels = "each keeps the label of the row that it descends from, which what was changed may have made wrong"
     how = _METHODS.get(found.method, f"by {found.method}")
     made = f"The seeds are {count(found.rows, 'row')} synthesized from {count(found.from_rows, 'real row')} {how}; {labels}."
     return [made, *filter(None, (_realism(found), _violations(found), _coverage(found)))]
 
 
 def told_apart(auc: float) -> str:
-    """How well a classifier of this AUC tells two samples apart; one below 0.5 is read the other way round.
+    """How well a classifier of this AUC tells two samples apart; one below 0.5 tells nothing: it was misled by twins.
 
     >>> told_apart(0.52), told_apart(0.65), told_apart(0.99)
     ('hardly at all', 'with difficulty', 'easily')
     """
-    return next(words for most, words in _TOLD if max(auc, 1 - auc) <= most)
+    return next(words for most, words in _TOLD if auc <= most)
 
 
 def _realism(found: SynthesisReport) -> str:
     if found.auc is None:
         return ""
     figure = f"{number(found.auc)} {interval(found.auc_low, found.auc_high)}".rstrip()
-    return f"A classifier tells them from real rows {told_apart(found.auc)}: its AUC is {figure} (0.5: not at all, 1: always)."
+    aside = "; the columns that were asked to drift aside" if any(shift.asked for shift in found.shifts) else ""
+    told = f"A classifier tells them from real rows {told_apart(found.auc)}: its AUC is {figure}"
+    return f"{told} (0.5: not at all, 1: always{aside})."
 
 
 def _violations(found: SynthesisReport) -> str:
@@ -58,7 +62,9 @@ def _rows(broken: int) -> str:
 
 
 def _coverage(found: SynthesisReport) -> str:
-    if found.reached is None or found.feasible is None:
+    if found.reached is None:
         return ""
+    if found.feasible is None:
+        return f"They take {found.reached:,} of the {found.paths or 0:,} paths of the surrogate tree."
     whole = "" if found.paths in (None, found.feasible) else f"; the other {found.paths - found.feasible:,} no row can take"
     return f"They take {found.reached:,} of the {found.feasible:,} feasible paths of the surrogate tree{whole}."

@@ -18,14 +18,12 @@ def tree_lead(report: PropertyReport, tree: TreeReport, confidence: float) -> li
 
 def tree_weak_spots(report: PropertyReport, tree: TreeReport) -> list[str]:
     """Classes that the tree copies worst, how stable it is, and what flatters its figures; "" for what does not apply."""
-    return [_classes(report.metrics), _stability(report.metrics), repeated_words(tree)]
+    return [_no_better(report.metrics), _classes(report.metrics), _stability(report.metrics), repeated_words(tree)]
 
 
 def missed_words(tree: TreeReport) -> str:
     """That no tree satisfies every gate, and the nearest one; "" where one does."""
-    if tree.missed:
-        return f"No tree satisfies every gate: {clip(tree.missed, 600).rstrip('.')}."
-    return "" if tree.satisfied else "No tree that was grown keeps within every limit."
+    return f"The gates are missed: {clip(tree.missed, 600).rstrip('.')}." if tree.missed else ""
 
 
 def repeated_words(tree: TreeReport) -> str:
@@ -56,9 +54,10 @@ def explain_tree_case(rule: Sequence[str], tree_answer: str, model_answer: str, 
 def _done(tree: TreeReport) -> str:
     generated = f" and {tree.generated:,} generated ones{_GENERATED.get(tree.generation, '')}" if tree.generated else ""
     pruned = f", pruned on {tree.pruned_on:,}" if tree.pruned_on else ""
+    unasked = f" The budget left out {tree.unasked:,} more." if tree.unasked else ""
     return (
         f"A decision tree was grown on the model's answers to {count(tree.grown_on, 'row')}{generated}{pruned}, "
-        f"and compared with the model on {count(tree.held_out, 'held-out row')}."
+        f"and compared with the model on {count(tree.held_out, 'held-out row')}.{unasked}"
     )
 
 
@@ -77,6 +76,15 @@ def _found(report: PropertyReport, tree: TreeReport, confidence: float) -> str:
         more.append(f"{what} would on {number(whole['majority_fidelity'].value)}")
     more += [f"{label} is {number(whole[name].value)}" for name, label in (("kappa", "kappa"), ("r2", "R²")) if name in whole]
     return "; ".join([text, *more]) + "."
+
+
+def _no_better(metrics: Sequence[Metric]) -> str:
+    """That the tree is worth no more than the model's most frequent answer."""
+    whole = {m.name: m for m in metrics if not m.slice and m.value is not None}
+    fidelity, majority = whole.get("fidelity"), whole.get("majority_fidelity")
+    if fidelity is None or majority is None or (fidelity.low or 0) > (majority.value or 0):
+        return ""
+    return "That is no better than giving every row the model's most frequent answer."
 
 
 def _size(whole: dict[str, Metric]) -> str:

@@ -210,6 +210,7 @@ class TreeReport(_Record):
     generated: int
     pruned_on: int
     held_out: int
+    unasked: int = 0  # rows that the budget has left out
     repeated: int = 0  # held-out rows that equal a row it was grown or pruned on
     satisfied: bool = True  # the tree keeps within every limit, as far as the rows it was pruned on can tell
     missed: str | None = None  # where none satisfies every gate: the nearest one, in one sentence

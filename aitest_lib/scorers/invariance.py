@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,32 +104,47 @@ class InvarianceScorer(Component):
         put(not_asked, SKIPPED, skip)
         return outcome, reason
 
-    def figures(self, tallies: Sequence[Tally], self_flips: NDArray[np.float64] | None, labelled: bool) -> list[Figure]:
+    def figures(
+        self,
+        tallies: Sequence[Tally],
+        self_flips: NDArray[np.float64] | None,
+        labelled: bool,
+        descent: NDArray[np.int64] | None = None,
+    ) -> list[Figure]:
         """Per component and pooled (`slice` empty). `self_flips` (seeds,): the share of repeats in which the model
-        changed its own answer on the untouched seed; None for a deterministic model."""
-        figures = [figure for tally in tallies for figure in self._over([tally], tally.slice, self_flips, labelled)]
+        changed its own answer on the untouched seed; None for a deterministic model. `descent` (seeds,): numbers of the real
+        rows that synthesized seeds descend from; these are the units then."""
+        if self_flips is not None and descent is not None:
+            self_flips = np.bincount(descent, self_flips) / np.bincount(descent)
+        figures = [figure for tally in tallies for figure in self._over([tally], tally.slice, self_flips, labelled, descent)]
         if not tallies:
             return []
         if len(tallies) > 1:
-            return figures + self._over(tallies, {}, self_flips, labelled)
+            return figures + self._over(tallies, {}, self_flips, labelled, descent)
         return figures + [replace(figure, slice={}, component=False) for figure in figures]
 
     def _over(
-        self, tallies: Sequence[Tally], slice: dict[str, Any], self_flips: NDArray[np.float64] | None, labelled: bool
+        self,
+        tallies: Sequence[Tally],
+        slice: dict[str, Any],
+        self_flips: NDArray[np.float64] | None,
+        labelled: bool,
+        descent: NDArray[np.int64] | None,
     ) -> list[Figure]:
-        """The figures of one component, or of several pooled; counts are per seed."""
-        trials, effective = _count([tally.trials for tally in tallies]), _count([tally.effective for tally in tallies])
-        errors = _count([tally.error for tally in tallies])
-        kept = _count([tally.trials & tally.same for tally in tallies])
+        """The figures of one component, or of several pooled; counts are per seed, or per row that seeds descend from."""
+        count = partial(_count, descent=descent)
+        trials, effective = count([tally.trials for tally in tallies]), count([tally.effective for tally in tallies])
+        errors = count([tally.error for tally in tallies])
+        kept = count([tally.trials & tally.same for tally in tallies])
         own = None if self_flips is None else _OwnFlips(self_flips, trials > 0)
         figures = [self._figure("pass_rate", kept, trials, errors, own)]
         if labelled:
-            right = _count([tally.effective & tally.right_case for tally in tallies])
-            clean = _count([tally.effective & tally.right_seed for tally in tallies])
-            robust = _count([tally.effective & tally.right_case & tally.right_seed for tally in tallies])
-            lost = _count([tally.effective & ~tally.right_case & tally.right_seed for tally in tallies])
+            right = count([tally.effective & tally.right_case for tally in tallies])
+            clean = count([tally.effective & tally.right_seed for tally in tallies])
+            robust = count([tally.effective & tally.right_case & tally.right_seed for tally in tallies])
+            lost = count([tally.effective & ~tally.right_case & tally.right_seed for tally in tallies])
             if own is not None:  # only a right answer can be lost
-                own = replace(own, flips=own.flips * (_count([tally.right_seed for tally in tallies]) > 0))
+                own = replace(own, flips=own.flips * (count([tally.right_seed for tally in tallies]) > 0))
             figures += [
                 self._figure("clean_accuracy", clean, effective, np.zeros_like(errors), None),
                 self._figure("accuracy", right, effective, errors, None),
@@ -189,9 +205,10 @@ class _OwnFlips:
         return f"the model's own flip rate of {rate:.3f} is taken off"
 
 
-def _count(masks: Sequence[NDArray[np.bool_]]) -> NDArray[np.int64]:
-    """In how many of the masks (seeds,) each seed stands."""
-    return np.asarray(np.sum(masks, axis=0, dtype=np.int64))
+def _count(masks: Sequence[NDArray[np.bool_]], descent: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """In how many of the masks (seeds,) each seed stands; by the row that seeds descend from, where `descent` says it."""
+    counts = np.asarray(np.sum(masks, axis=0, dtype=np.int64))
+    return counts if descent is None else np.bincount(descent, counts).astype(np.int64)
 
 
 def _share(part: NDArray[np.int64], whole: NDArray[np.int64], plus: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from aitest_lib.metrics.agreement import cohen_kappa
 from aitest_lib.metrics.regression import r_squared
 from aitest_lib.scorers.figures import Figure
+from aitest_lib.stats.clusters import rate_of_rows
 from aitest_lib.stats.estimates import Estimate, undefined
 from aitest_lib.stats.intervals import mean, wilson
 from aitest_lib.stats.sequences import rate_sequence
@@ -31,17 +32,19 @@ def tree_figures(
     errors: int,
     seed: int,
     sequential: bool,
+    descent: NDArray[np.int64] | None = None,
 ) -> list[Figure]:
     """The figures of a tree on n held-out rows that the model has answered.
 
     `depths` (n,): decision nodes that each row passes; `by_tree`, `by_model` (n,): class codes into `classes`, or numbers
-    (`classes` empty); `agree` (n,): is the tree's answer the model's; `errors`: held-out rows without a usable answer.
+    (`classes` empty); `agree` (n,): is the tree's answer the model's; `errors`: held-out rows without a usable answer;
+    `descent` (n,): numbers of the real rows that synthesized ones descend from.
     """
     n, hits = len(agree), int(agree.sum())
     figures = [
         Figure(
             name="fidelity",
-            estimate=rate_sequence(hits, n) if sequential else wilson(hits, n),
+            estimate=rate_sequence(hits, n) if sequential and descent is None else rate_of_rows(agree, descent),
             pessimistic=wilson(hits, n + errors) if errors else None,
         ),
         Figure(name="apl", estimate=exact(tree.apl, len(tree.leaves)), unit="decisions", higher_is_better=False),

@@ -15,7 +15,7 @@ import numpy as np
 
 from aitest_lib.errors import InputError
 from aitest_lib.stats.estimates import Estimate, t_quantile, undefined
-from aitest_lib.stats.intervals import NO_CASES, tango_bounds, wilson_bounds
+from aitest_lib.stats.intervals import NO_CASES, tango_bounds, wilson, wilson_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,15 @@ def clustered_rate(successes: ArrayLike, trials: ArrayLike) -> Estimate:
     effective = _effective_rate(np.append(rarer, imagined), np.append(tried, imagined), clusters)
     interval = partial(_rate_interval, rate, min(effective, total), max(clusters - 1, 1))
     return Estimate(value=rate, n=clusters, interval=interval, effective_n=min(effective, total))
+
+
+def rate_of_rows(hits: ArrayLike, clusters: NDArray[np.int64] | None) -> Estimate:
+    """The share of rows that hit (n,), each by itself (Wilson), or, where `clusters` (n,) says what they descend from, by
+    cluster."""
+    won = np.asarray(hits, bool)
+    if clusters is None:
+        return wilson(int(won.sum()), len(won))
+    return clustered_rate(np.bincount(clusters, won).astype(np.int64), np.bincount(clusters))
 
 
 def clustered_difference(

@@ -71,15 +71,17 @@ def small_tree(task: Task, rows: Answered) -> Tree:
     return tree
 
 
-def made_rows(task: Task, rows: Answered, count: int) -> Synthesized:
-    """Rows to ask the model, made by swapping half of the cells between any rows; columns that move together are swapped
-    together.
+def made_rows(
+    task: Task, rows: Answered, count: int, tied: Sequence[Sequence[str]] = (), rules: Sequence[str] = ()
+) -> Synthesized:
+    """Rows to ask the model, made by swapping half of the cells between any rows; columns that move together (`tied`, and what
+    the data show) are swapped together, and `rules` are kept, as the profile's are.
 
     Not within leaves, as synthesized seeds are: what is to be learned lies between them, and rows that look real are no aim
     here.
     """
-    ties = [tie.columns for tie in find_ties(rows.frame, task.profile)]
-    pool = build_pool(rows.frame, task.profile, ties, (), task.random_seed)
+    ties = [*(tie.columns for tie in find_ties(rows.frame, task.profile)), *tied]
+    pool = build_pool(rows.frame, task.profile, ties, rules, task.random_seed)
     return MAKING.over(pool, np.zeros(len(rows.answers), np.int64)).make(0, count)
 
 

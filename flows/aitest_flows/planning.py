@@ -142,6 +142,7 @@ def _gate(metric: str, gate: Gate, where: dict[str, Any] | None, n: int, confide
         "min": gate.min,
         "max": gate.max,
         "n": n,
+        "rate": metric in RATES,
         "passes_from": edges[0],
         "fails_below": edges[1],
     }

@@ -63,7 +63,7 @@ def print_report(
         f"{q.cached:,} from the store",
         f"{q.sentinel:,} asked again",
         count(q.errors, "error"),
-        f"{report.provenance.seeds:,} of {count(report.provenance.rows, 'row')}",
+        f"{report.provenance.seeds:,} {'made of' if report.synthesis else 'of'} {count(report.provenance.rows, 'row')}",
     ]
     console.print(Text(", ".join(facts), style="dim"))
     for warning in report.warnings:
@@ -162,7 +162,7 @@ def print_dry_run(plan: Mapping[str, Any], console: Console) -> None:
         f"{plan.get('to_send', 0):,} to send",
     ]
     if plan.get("examples"):
-        facts.append(f"up to {plan['examples']:,} more to find smallest flips and breaking points")
+        facts.append(f"up to {plan['examples']:,} more that depend on the answers")
     known = plan.get("seconds") is not None
     facts.append(f"about {duration(plan['seconds'])}" if known else "time unknown until the model was asked once")
     if plan.get("cost") is not None:
@@ -350,7 +350,8 @@ def _planned_gate(gate: Mapping[str, Any]) -> list[Text]:
         (gate.get("passes_from"), "from" if upward else "up to"),
         (gate.get("fails_below"), "below" if upward else "above"),
     ]
-    words = [Text("cannot" if edge is None else f"{word} {number(edge)}") for edge, word in edges]
+    never = "cannot" if gate.get("rate", True) else "–"
+    words = [Text(never if edge is None else f"{word} {number(edge)}") for edge, word in edges]
     return [
         Text(_line(gate["metric"])),
         Text(slice_label(gate.get("slice") or {})),

@@ -110,7 +110,10 @@ def request_run(
         if card is not None
         else object_columns(model, test.schema.names, config.data.label, kind)
     )
-    check_growing(suite, columns, source)
+    check_growing(suite, columns, test, source)
+    if config.data.synthesize is not None and card is not None and card.card.predictions is not None:
+        problem = f"makes rows of its own, and {card.card.name} holds computed answers only; leave it out"
+        raise suite.document.error(("data", "synthesize"), problem)
     return Request(suite, card, info, registered, test, source, columns, chosen(config, options.only), options, model)
 
 

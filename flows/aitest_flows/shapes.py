@@ -21,7 +21,7 @@ from aitest_tasks.caching import made_again
 from aitest_tasks.components import components, searches
 from aitest_tasks.flips import flips_job, generate_flips
 from aitest_tasks.generation import generate_cases, generation_job
-from aitest_tasks.growing_more import generate_growing, generation_round
+from aitest_tasks.growing_more import generate_growing, generation_round, too_few
 from aitest_tasks.growing_rows import from_training, growing_job, sample_growing
 from aitest_tasks.preparing import check_predictions_backend
 from aitest_tasks.querying import answer_book
@@ -74,7 +74,14 @@ def _surrogate(spec: PropertySpec, run: Run, index: int, started: float) -> dict
     rows = growing_shards(run, index)
     with turn(run, index):
         asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *(rows if from_training(run) else [])])
-        made = generate_growing_rows(run, spec.name, index, rows, asked)
+        reason = too_few(run, rows, asked["unpaid"])
+        made = generate_growing_rows(run, spec.name, index, rows, asked) if reason is None else []
+    if reason is not None:
+        counts = PropertyQueries(planned=asked["planned"], sent=asked["sent"], cached=asked["cached"])
+        report = PropertyReport(
+            property=spec.name, status="inconclusive", reason=reason, explanation=f"There is no tree: {reason}.", queries=counts
+        )
+        return {**log_report(run, index, report, {}, started), "needed": asked["needed"]}
     fitted = cached(fit_surrogate, run, fit_job(run, index, rows, made))
     return _score(run, spec.name, index, [], asked, started, {"surrogate": fitted})
 

@@ -133,7 +133,7 @@ def publish(run: Run, report: RunReport, failures: dict[str, list[FailingCase]])
 def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], reports: list[PropertyReport]) -> RunReport:
     """The report of a run from those of its properties."""
     real = run.prepared.get("real", {"needed": None, "sent": 0})  # rows that the seeds were synthesized from
-    needed = [baseline["needed"], real["needed"], *(item["needed"] for item in done if item["scored"])]
+    needed = [baseline["needed"], real["needed"], *(item.get("needed") for item in done)]
     inputs = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed if ref]))
     book = answer_book(run)
     errors, sent = len(run_errors(run)), spent(run, book)

@@ -14,6 +14,7 @@ from aitest_lib.data.schema import slice_labels, sliceable
 from aitest_lib.reports.slices import SliceColumn
 from aitest_lib.scorers.invariance import Answered
 from aitest_lib.scorers.oracle import Classes, Oracle, classes_of, regression_oracle
+from aitest_lib.types import ArtifactRef
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import LABEL
@@ -46,7 +47,8 @@ class Errors:
 class Baseline:
     """Answers, labels and slices of all seeds, by rank; arrays are (seeds,).
 
-    `answers`, `labels`: class codes (classifier; -1 no class) or numbers (regressor; NaN where there is none) as float64.
+    `answers`, `labels`: class codes (classifier; -1 no class) or numbers (regressor; NaN where there is none) as float64;
+    `descent`: of synthesized seeds, the number of the real row that each descends from.
     """
 
     classes: Classes
@@ -57,6 +59,11 @@ class Baseline:
     labels: NDArray[np.float64] | None
     right: NDArray[np.bool_]
     columns: list[SliceColumn]
+    descent: NDArray[np.int64] | None = None
+
+    def descent_of(self, mask: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+        """`descent` of the seeds of a mask."""
+        return None if self.descent is None else self.descent[mask]
 
 
 def read_baseline(
@@ -90,7 +97,15 @@ def read_baseline(
     columns = slices.columns
     if classifier and labels is not None:
         columns.insert(0, SliceColumn("label", classes.names, labels.astype(np.int32)))
-    return Baseline(classes, oracle, answered, places, answers, labels, right, columns)
+    return Baseline(classes, oracle, answered, places, answers, labels, right, columns, descent_rows(run))
+
+
+def descent_rows(run: Run) -> NDArray[np.int64] | None:
+    """The number of the real row that each synthesized seed descends from, by rank; None where the seeds are real."""
+    if "real" not in run.prepared:
+        return None
+    rows = get_table(run.store, ArtifactRef.of(run.prepared["positions"])).column("row").to_numpy()
+    return np.asarray(np.unique(rows, return_inverse=True)[1], np.int64)
 
 
 def answer_values(book: AnswerBook, places: NDArray[np.int64], classes: Classes | None) -> NDArray[np.float64]:

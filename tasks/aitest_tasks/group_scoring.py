@@ -18,6 +18,7 @@ from aitest_lib.reports.report import Confusion
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import BUDGET, ERROR, FAILED, PASSED, SKIPPED
+from aitest_lib.stats.clusters import rate_of_rows
 from aitest_lib.stats.intervals import wilson
 from aitest_lib.stats.sequences import rate_sequence
 from aitest_lib.types import ArtifactRef
@@ -145,7 +146,10 @@ def _group_figures(
         if name == "accuracy":
             hits = int(counts.trace())
             worse = wilson(hits, int(counts.sum()) + errors) if errors else None
-            estimate = rate_sequence(hits, int(counts.sum())) if sequential else estimate
+            if base.descent is not None:
+                estimate = rate_of_rows(codes == answers, base.descent_of(used))
+            elif sequential:
+                estimate = rate_sequence(hits, int(counts.sum()))
         figures.append(Figure(name=name, slice=where, estimate=estimate, pessimistic=worse, higher_is_better=better))
     most = int(counts.sum(axis=1).max(initial=0))
     figures.append(Figure(name="majority_baseline", estimate=wilson(most, int(counts.sum())), higher_is_better=None))

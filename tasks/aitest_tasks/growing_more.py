@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.data.table import row_digests, to_table
 from aitest_lib.data.ties import find_ties
+from aitest_lib.errors import InputError
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.pruning import Limits
 from aitest_lib.surrogates.simulating import DEEPEST, MAKING, Answered, Task, made_rows
@@ -39,6 +41,8 @@ from aitest_tasks.seed_tables import DIGEST, ORIGIN, RANK
 
 ENOUGH_ROWS = 10_000  # rows to grow on from which on none are made, and how many are made otherwise
 DEEPER = 25  # grown to say what it would take, where no tree satisfies every gate
+ENOUGH_REAL = 200  # real rows that prune, from which on they alone say whether a tree is faithful enough
+LIKELY = 0.95  # with which a tree that is found faithful enough shall be so on the held-out rows
 STRUCTURE = ("apl", "epl", "mpl", "leaves")
 
 
@@ -56,6 +60,7 @@ def generation_round(run: Run, index: int, rows: list[dict[str, Any]], made: lis
         "rows": config.generated if config.generated is not None else ENOUGH_ROWS if method == "swap" else None,
         "depth": limits_of(config).mpl or DEEPEST,
         "round": len(made),
+        **_kept(run),
         **grown_on(run, [*rows, *made], rows),
     }
 
@@ -68,12 +73,27 @@ def generate_growing(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     run = open_run(run_uri)
     real, rounds = read_rows(run, job)
     answered = real.of(~np.isnan(real.answers))
-    if job["method"] == "swap":
-        made = made_rows(task_of(run, job), Answered(answered.frame, answered.answers), job["rows"])
-        frame, base = made.frame, made.base
-    else:
-        frame, base = searcher(job).ask(trepan(run, answered, rounds, job))
+    frame, base = answered.frame.iloc[:0], np.empty(0, np.int64)
+    # Without an answered row, a valid one, or a column that may change there is nothing to make.
+    with suppress(InputError):
+        if job["method"] == "swap":
+            rows = Answered(answered.frame, answered.answers)
+            made = made_rows(task_of(run, job), rows, job["rows"], job["tied"], job["rules"])
+            frame, base = made.frame, made.base
+        else:
+            frame, base = searcher(job).ask(trepan(run, answered, rounds, job))
     return {"made": _written(run, job, answered, frame, base).to_dict()}
+
+
+def too_few(run: Run, rows: list[dict[str, Any]], unpaid: int) -> str | None:
+    """Why there is no tree: no answered row to grow it on, or none to prune it on; None where there are both."""
+    refs = [ArtifactRef.of(ref) for ref in rows]
+    real = read_growing(run, refs, answer_book(run), model_classes(run), sum(ref.rows for ref in refs))
+    known = ~np.isnan(real.answers)
+    if (known & real.prunes).any() and (known & ~real.prunes).any():
+        return None
+    why = "the budget left the others out" if unpaid else "give it more rows, or look at the model's errors"
+    return f"a tree needs answered rows to grow on and others to prune it, and {int(known.sum())} are there; {why}"
 
 
 def limits_of(config: PropertyConfig) -> Limits:
@@ -94,6 +114,13 @@ def wanted_fidelity(config: PropertyConfig) -> float | None:
     given = config.gates.get("fidelity", [])
     wanted = [gate.min for gate in (given if isinstance(given, list) else [given]) if gate.min is not None and not gate.slice]
     return max(wanted, default=None)
+
+
+def enough_fidelity(config: PropertyConfig) -> float | None:
+    """The fidelity with which the search may be content; None where other gates ask for the most faithful tree."""
+    gates = [(name, one) for name, given in config.gates.items() for one in (given if isinstance(given, list) else [given])]
+    others = [name for name, gate in gates if name not in STRUCTURE and (name != "fidelity" or gate.slice)]
+    return None if others else wanted_fidelity(config)
 
 
 def most_generated(run: Run, index: int, rows: int) -> int:
@@ -147,6 +174,12 @@ def read_rows(run: Run, job: dict[str, Any]) -> tuple[Growing, list[Growing]]:
     return real, [read_growing(run, [ref], book, classes, rows) for ref in refs[job["real"] :]]
 
 
+def _kept(run: Run) -> dict[str, Any]:
+    """What the suite asks of all rows that are made."""
+    made = run.suite.suite.data.synthesize
+    return {"tied": made.tied if made else [], "rules": made.rules if made else []}
+
+
 def task_of(run: Run, job: dict[str, Any], tolerance: float = 0.0) -> Task:
     """What all trees of this model have in common."""
     return Task(run.profile, job["columns"], class_names(run), job["random_seed"], tolerance)
@@ -165,7 +198,7 @@ def trepan(run: Run, real: Growing, rounds: list[Growing], job: dict[str, Any]) 
         run.profile,
         job["columns"],
         classes=class_names(run),
-        ties=[tie.columns for tie in find_ties(real.frame, run.profile)],
+        ties=[*(tie.columns for tie in find_ties(real.frame, run.profile)), *_kept(run)["tied"]],
         random_seed=job["random_seed"],
         budget=job["rows"],
     )

@@ -70,13 +70,23 @@ def held_out(run: Run) -> int:
     return seeds if from_training(run) else min(math.ceil(HELD_OUT * seeds), seeds)
 
 
-def check_growing(loaded: LoadedSuite, columns: list[str], train: Source | None) -> None:
-    """Raises `InputError` where a surrogate is to be grown on training data that lack a column of the model's."""
+def check_growing(loaded: LoadedSuite, columns: list[str], test: Source, train: Source | None) -> None:
+    """Raises `InputError` where a surrogate is to be grown on training data that lack a column of the model's, or have it in a
+    type that is not that of the test data."""
     grown = any(spec(item.property).shape == "surrogate" for item in loaded.suite.properties)
     for name in columns if grown and train is not None else []:
         if train is not None and name not in train.schema.names:
             problem = f"{unknown('column', name, train.schema.names)} (of {train.url}), and the model is sent it"
             raise loaded.document.error(("data", "train"), problem)
+        if train is not None and not _fits(train.schema.field(name).type, test.schema.field(name).type):
+            have, want = train.schema.field(name).type, test.schema.field(name).type
+            problem = f"column {name!r} is {have} in {train.url}, expected {want} as in the test data; make them alike"
+            raise loaded.document.error(("data", "train"), problem)
+
+
+def _fits(have: pa.DataType, want: pa.DataType) -> bool:
+    """Can training values be sent as those of the test data are: whole numbers as such with fractions, and nothing else."""
+    return bool(have == want or (pa.types.is_integer(have) and pa.types.is_floating(want)))
 
 
 def growing_job(run: Run, index: int) -> dict[str, Any]:

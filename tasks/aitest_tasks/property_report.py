@@ -15,7 +15,7 @@ from aitest_lib.reports.report import Confusion, PropertyReport, SliceFinding
 from aitest_lib.reports.slices import slice_order
 from aitest_lib.scorers.figures import Figure, judge_gates, status_of
 from aitest_lib.scorers.invariance import Tally
-from aitest_lib.stats.clusters import clustered_rate
+from aitest_lib.stats.clusters import clustered_rate, rate_of_rows
 from aitest_lib.stats.intervals import mean, wilson
 from aitest_tasks.baseline import Baseline
 from aitest_tasks.cases import CaseLog
@@ -112,15 +112,17 @@ def slice_figures(
             if tallies is not None:
                 trials = np.sum([tally.trials for tally in tallies], axis=0)[inside]
                 kept = np.sum([tally.trials & tally.same for tally in tallies], axis=0)[inside]
-                estimate = wilson(int(kept.sum()), int(trials.sum())) if len(tallies) == 1 else clustered_rate(kept, trials)
+                if base.descent is not None:
+                    trials, kept = (np.bincount(base.descent[inside], part).astype(np.int64) for part in (trials, kept))
+                alone = len(tallies) == 1 and base.descent is None
+                estimate = wilson(int(kept.sum()), int(trials.sum())) if alone else clustered_rate(kept, trials)
                 figures.append(Figure(name="pass_rate", slice=where, estimate=estimate))
             elif agree is not None:
-                estimate = wilson(int(agree[inside].sum()), int(inside.sum()))
+                estimate = rate_of_rows(agree[inside], base.descent_of(inside))
                 figures.append(Figure(name="fidelity", slice=where, estimate=estimate))
             elif base.oracle.classifier:
-                figures.append(
-                    Figure(name="accuracy", slice=where, estimate=wilson(int(base.right[inside].sum()), int(inside.sum())))
-                )
+                estimate = rate_of_rows(base.right[inside], base.descent_of(inside))
+                figures.append(Figure(name="accuracy", slice=where, estimate=estimate))
             elif base.labels is not None:
                 errors = np.abs(base.answers - base.labels)[inside]
                 figures.append(

@@ -72,7 +72,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
             log.add(block)
             live.progress(config.property, "score", number + 1, len(job["cases"]))
         points, found_figures = score_searches(run, index, job, base, book, errors, scorer, log, sample)
-    figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None)
+    figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None, base.descent)
     untouched = [item.slice for item, any_case in zip(made, applicable, strict=True) if not any_case]
     why = f"not applicable to any {'image' if run.modality == 'image' else 'row'} of the data"
     figures = [replace(one, inapplicable=why) if one.component and one.slice in untouched else one for one in figures]

@@ -208,7 +208,7 @@ def missing_notes(sent: pa.Table) -> list[str]:
         return []
     return [
         "missing values went to the model as they are (NaN, in JSON null), and many a model answers such rows without a word; "
-        f"of {sent.num_rows:,} rows lack a value: {_named([f'{name} {count:,}' for name, count in gaps.items()])}"
+        f"rows without a value, of {sent.num_rows:,}: {_named([f'{name} {count:,}' for name, count in gaps.items()])}"
     ]
 
 

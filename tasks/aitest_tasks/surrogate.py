@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, replace
 from typing import Any
@@ -11,7 +12,6 @@ import pandas as pd
 from prefect import task
 
 from aitest_lib.stats.estimates import bisect, normal_quantile
-from aitest_lib.stats.intervals import wilson_bounds
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.pruning import Limits
 from aitest_lib.surrogates.search import Candidate, choose, front
@@ -24,8 +24,11 @@ from aitest_tasks.baseline import Errors, read_baseline
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.growing_more import (
     DEEPER,
+    ENOUGH_REAL,
+    LIKELY,
     STRUCTURE,
     answers_of,
+    enough_fidelity,
     grown_on,
     limits_of,
     method_of,
@@ -33,7 +36,6 @@ from aitest_tasks.growing_more import (
     searcher,
     task_of,
     trepan,
-    wanted_fidelity,
 )
 from aitest_tasks.growing_rows import Growing, class_names, held_out
 from aitest_tasks.property_report import setting
@@ -49,7 +51,7 @@ def fit_job(run: Run, index: int, rows: list[dict[str, Any]], made: list[dict[st
         "trepan": Trepan().fingerprint(),
         "method": method_of(run, config, sum(ref["rows"] for ref in rows)) if made else "none",
         "limits": asdict(limits_of(config)),
-        "fidelity": wanted_fidelity(config),
+        "fidelity": enough_fidelity(config),
         "tolerance": config.tolerance,
         "confidence": setting(run.suite.suite, config, "confidence"),
         "held_out": held_out(run),
@@ -72,36 +74,59 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     real, rounds = read_rows(run, job)
     task = task_of(run, job, 0.0 if class_names(run) else _tolerance(run, job))
     parts = [part.of(~np.isnan(part.answers)) for part in (real, *rounds)]
+    prunes = parts[0].of(parts[0].prunes)
+    found = _without_pruning(run, task, job, parts) if job["method"] == "trepan" else _pruned(task, job, parts)
+    made = np.unique(np.concatenate([part.digests for part in parts[1:]] or [real.digests[:0]]))
+    digests = np.unique(np.concatenate([part.digests for part in parts]))
+    return found | {
+        "generation": job["method"],
+        "grown_on": int((~parts[0].prunes).sum()),
+        "generated": len(made),
+        "pruned_on": len(prunes.answers),
+        "digests": run.store.put(digests.tobytes(), "digests", len(digests)).to_dict(),
+    }
+
+
+def _pruned(task: Task, job: dict[str, Any], parts: list[Growing]) -> dict[str, Any]:
+    """A tree grown on three quarters of the rows, and chosen on the others: to be most faithful on all of these, to be faithful
+    enough on the real ones, where those can tell, for rows that are made are not like those that will judge."""
     grows, prunes = (_joined([part.of(part.prunes == role) for part in parts]) for role in (False, True))
-    pruned = job["method"] != "trepan"  # as published, it takes all rows to grow, and is only cut to the limits
-    if not pruned:
-        grows = prunes = _joined(parts)
-    judged_by = int(parts[0].prunes.sum()) if pruned else len(parts[0].answers)
-    limits = replace(Limits(**job["limits"]), fidelity=_needed(job["fidelity"], judged_by, job))
+    limits = Limits(**job["limits"])
+    if job["fidelity"] is not None:
+        real = _joined([parts[0].of(parts[0].prunes)])
+        prunes = real if len(real.answers) >= ENOUGH_REAL else prunes
+        limits = replace(limits, fidelity=needed_share(job["fidelity"], len(real.answers), job["held_out"], job["confidence"]))
     started = time.process_time()
-    if not pruned:
-        grown = [task.counted(searcher(job).tree(trepan(run, parts[0], rounds, job)), prunes)]
-        choice = choose(grown, limits)
-    else:
-        choice, grown = stand_in(task, grows, prunes, limits)
+    choice, grown = stand_in(task, grows, prunes, limits)
     seconds = round(time.process_time() - started, 3)
     enough = None
     if not choice.satisfied:
         deeper = [task.counted(tree, prunes) for tree in task.grown(grows, DEEPER)]
-        enough = choose(deeper, Limits(fidelity=job["fidelity"]))
-    digests = np.unique(np.concatenate([part.digests for part in parts]))
+        enough = choose(deeper, Limits(fidelity=limits.fidelity))
     return {
         "tree": choice.best.tree.to_dict(),
         "front": [one.tree.to_dict() for one in front(grown, choice.best)],
         "bootstrap": [one.to_dict() for one in _bootstrap(task, grows, choice.best)],
         "satisfied": choice.satisfied,
         "needed": {name: getattr(enough.best, name) for name in STRUCTURE} if enough and enough.satisfied else None,
-        "generation": job["method"],
-        "grown_on": len(parts[0].answers) - (judged_by if pruned else 0),
-        "generated": sum(len(part.answers) for part in parts[1:]),
-        "pruned_on": len(prunes.answers) if pruned else 0,
-        "digests": run.store.put(digests.tobytes(), "digests", len(digests)).to_dict(),
         "seconds": seconds,
+    }
+
+
+def _without_pruning(run: Run, task: Task, job: dict[str, Any], parts: list[Growing]) -> dict[str, Any]:
+    """TREPAN's tree, grown on all rows, as published, and cut to the limits alone: no row is left to tell when it is enough."""
+    every = _joined(parts)
+    started = time.process_time()
+    rounds = read_rows(run, job)[1]
+    grown = [task.counted(searcher(job).tree(trepan(run, parts[0], rounds, job)), every)]
+    choice = choose(grown, Limits(**job["limits"]))
+    return {
+        "tree": choice.best.tree.to_dict(),
+        "front": [one.tree.to_dict() for one in front(grown, choice.best)],
+        "bootstrap": [one.to_dict() for one in _bootstrap(task, every, choice.best)],
+        "satisfied": True,
+        "needed": None,
+        "seconds": round(time.process_time() - started, 3),
     }
 
 
@@ -117,15 +142,21 @@ def _tolerance(run: Run, job: dict[str, Any]) -> float:
     return read_baseline(run, answer_book(run), errors, job["tolerance"], None).oracle.tolerance
 
 
-def _needed(wanted: float | None, pruned_on: int, job: dict[str, Any]) -> float | None:
-    """The share of the pruning rows to which a tree must answer as the model does, so that its fidelity on the held-out ones
-    will probably clear the gate: both are samples, and their doubts add up. `pruned_on`: the real ones; the others descend
-    from them."""
-    if wanted is None:
-        return None
-    n = 1 / (1 / max(pruned_on, 1) + 1 / max(job["held_out"], 1))
-    quantile = normal_quantile(job["confidence"])
-    return bisect(lambda rate: wilson_bounds(rate, n, quantile)[0] >= wanted, 1.0, 0.0)
+def needed_share(wanted: float, pruned_on: int, held_out: int, confidence: float) -> float:
+    """The share of the pruning rows to which a tree must answer as the model does, so that most likely its fidelity on
+    the held-out ones clears the gate.
+
+    The bound that clears it lies below what is found there by as much as these rows leave open; and what is found there
+    differs from what is found here by the doubt of both samples. `pruned_on`: the real rows; made ones descend from them.
+    """
+    quantile, likely = normal_quantile(confidence), normal_quantile(LIKELY)
+    both = math.sqrt(1 / max(pruned_on, 1) + 1 / max(held_out, 1))
+
+    def clears(rate: float) -> bool:
+        spread = math.sqrt(rate * (1 - rate))
+        return rate - spread * (quantile / math.sqrt(max(held_out, 1)) + likely * both) >= wanted
+
+    return bisect(clears, 1.0, wanted)
 
 
 def _bootstrap(task: Task, rows: Answered, chosen: Candidate) -> list[Tree]:

@@ -102,7 +102,7 @@ def write_synthesized(run: Run, job: dict[str, Any], answered: bool = True) -> d
     else:
         rows = Swap(rate=config.rate).over(pool, np.zeros(len(frame), np.int64) if tree is None else tree.route(frame))
     checks = _Checks(real.frame, [*run.profile.rules, *rules], tied, tree)
-    writer = _SeedWriter(run, job, real.table, config.method == "swap")
+    writer = _SeedWriter(run, job, real.table, config.labelled)
     for number, chunk in enumerate(rows.chunks(config.rows), start=1):
         live.check_stopped()
         base = origin[chunk.base]
@@ -225,9 +225,10 @@ def _report(
 ) -> dict[str, Any]:
     """How real the rows look, on a sample of them; what they break, and which paths they take, on all."""
     sample, base = pd.concat(checks.sample, ignore_index=True), np.concatenate(checks.bases)
-    told = two_sample_auc(real.frame, sample, base, run.profile, run.suite.suite.random_seed)
-    bounds = told.bounds(run.suite.suite.confidence)
     asked = {*config.ranges, *config.distributions}
+    left = [name for name in real.frame.columns if name not in asked]  # that those differ was asked for
+    told = two_sample_auc(real.frame[left], sample[left], base, run.profile, run.suite.suite.random_seed)
+    bounds = told.bounds(run.suite.suite.confidence)
     shifts = column_shifts(real.frame, sample, run.profile)
     report = SynthesisReport(
         rows=config.rows,
@@ -245,6 +246,6 @@ def _report(
         feasible=sum(leaf.infeasible is None for leaf in rows.leaves) if isinstance(rows, CoverageRows) else None,
         reached=None if tree is None else len(checks.reached),
         shifts=[ColumnShift(column=name, distance=round(far, 6), asked=name in asked) for name, far in shifts.items()],
-        labels=config.method == "swap",
+        labels=config.labelled,
     )
     return report.model_dump(mode="json")

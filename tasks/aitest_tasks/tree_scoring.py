@@ -17,10 +17,11 @@ from aitest_lib.data.table import to_frame
 from aitest_lib.reports.explain_tree import explain_tree_case
 from aitest_lib.reports.report import FrontPoint, TreeReport
 from aitest_lib.reports.slices import rank_slices
+from aitest_lib.reports.tables import count
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import ERROR, FAILED, PASSED, SKIPPED
 from aitest_lib.scorers.simulatability import stability, tree_figures
-from aitest_lib.stats.intervals import wilson
+from aitest_lib.stats.clusters import rate_of_rows
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.tree import Tree
 from aitest_lib.types import ArtifactRef
@@ -71,6 +72,7 @@ def score_tree(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]
     counted[:held] = known
     failing = np.zeros(len(base.places), bool)
     failing[:held] = outcome == FAILED
+    descent = None if base.descent is None else base.descent[:held][known]
     sequential = setting(run.suite.suite, config, "sequential")
     confidence = float(setting(run.suite.suite, config, "confidence"))
     figures = tree_figures(
@@ -83,16 +85,19 @@ def score_tree(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]
         int((outcome == ERROR).sum()),
         run.suite.suite.random_seed,
         bool(sequential),
+        descent,
     )
     others = [answers_in(one, base)[nodes[known]] for one, nodes in zip(drawn, reached[1 + len(front) :], strict=True)]
     figures.append(stability(others, 0.0 if base.oracle.classifier else base.oracle.tolerance))
     figures += slice_figures(run, config, base, counted, None, ~failing)
     ranked = rank_slices(base.columns, counted, failing, confidence)
+    seen = [nodes[known] for nodes in reached[1:]]
+    points = _front(front, seen, tree, base, base.answers[:held][known], descent, confidence)
     found_tree = TreeReport(
         root=shown_tree(run, tree, leaf, agree, known, base, held),
         columns=tree_columns(run),
         classes=base.classes.names if base.oracle.classifier else [],
-        front=_front(front, [nodes[known] for nodes in reached[1:]], tree, base, base.answers[:held][known], confidence),
+        front=points,
         generation=fitted["generation"],
         grown_on=fitted["grown_on"],
         generated=fitted["generated"],
@@ -100,7 +105,8 @@ def score_tree(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]
         held_out=int(known.sum()),
         repeated=_repeated(run, ArtifactRef.of(fitted["digests"]), held),
         satisfied=fitted["satisfied"],
-        missed=None if fitted["satisfied"] else _missed(config, fitted, figures, confidence),
+        missed=_missed(config, fitted, figures, points, confidence),
+        unasked=job["unpaid"],
         seconds=fitted["seconds"],
     )
     return finish(run, config, figures, base, log, writer, sample, ranked, tree=found_tree) | {
@@ -134,13 +140,14 @@ def _front(
     chosen: Tree,
     base: Baseline,
     by_model: NDArray[np.float64],
+    descent: NDArray[np.int64] | None,
     confidence: float,
 ) -> list[FrontPoint]:
     """The trees of the front, measured on the held-out rows; `reached`: the leaf of each that each row reaches."""
     points = []
     for tree, leaf in zip(trees, reached, strict=False):
         agree = base.oracle.same(by_model, answers_in(tree, base)[leaf])
-        estimate = wilson(int(agree.sum()), len(agree))
+        estimate = rate_of_rows(agree, descent)
         low, high = estimate.bounds(confidence) or (0.0, 1.0)
         points.append(
             FrontPoint(
@@ -157,7 +164,9 @@ def _front(
     return sorted(points, key=lambda point: (point.mpl, point.leaves, point.epl))
 
 
-def _missed(config: PropertyConfig, fitted: dict[str, Any], figures: list[Figure], confidence: float) -> str | None:
+def _missed(
+    config: PropertyConfig, fitted: dict[str, Any], figures: list[Figure], front: list[FrontPoint], confidence: float
+) -> str | None:
     """Which tree comes nearest to the gates, and what it would take to keep them; None where the held-out rows say that this
     one does."""
     wanted = wanted_fidelity(config)
@@ -165,16 +174,27 @@ def _missed(config: PropertyConfig, fitted: dict[str, Any], figures: list[Figure
     bounds = found["fidelity"].estimate.bounds(confidence)
     if wanted is None or bounds is None or bounds[0] >= wanted:
         return None
-    limits = [f"{name} <= {most:g}" for name, most in asdict(limits_of(config)).items() if most is not None]
-    value, leaves, mpl = (found[name].estimate.value for name in ("fidelity", "leaves", "mpl"))
-    best = f"the best has {value:.3f} [{bounds[0]:.3f}, {bounds[1]:.3f}] with {leaves:g} leaves and mpl {mpl:g}"
-    need = fitted["needed"]
-    more = (
-        f"{wanted:g} needs mpl {need['mpl']} ({need['leaves']} leaves, apl {need['apl']:.1f}, epl {need['epl']:.1f})"
-        if need
-        else f"no tree of up to {TreeSurrogate().max_leaves} leaves reaches it"
+    most = {name: one for name, one in asdict(limits_of(config)).items() if one is not None}
+    limits = " and ".join(f"{name} <= {one:g}" for name, one in most.items()) or "the limits"
+    keeping = [point for point in front if point.low >= wanted and all(getattr(point, name) <= most[name] for name in most)]
+    if keeping:
+        least = min(keeping, key=lambda point: point.leaves)
+        return (
+            f"the rows that it was chosen by said that this tree would do, the held-out rows do not; {len(keeping)} trees of "
+            f"the front do there, the smallest with {count(least.leaves, 'leaf', 'leaves')}, mpl {least.mpl} and a fidelity of "
+            f"{least.fidelity:.3f} [{least.low:.3f}, {least.high:.3f}]: more rows to choose by would find it"
+        )
+    value, leaves, mpl = (found[name].estimate.value or 0 for name in ("fidelity", "leaves", "mpl"))
+    best = (
+        f"this one has {value:.3f} [{bounds[0]:.3f}, {bounds[1]:.3f}], {count(int(leaves), 'leaf', 'leaves')} and mpl {mpl:g}"
     )
-    return f"within {' and '.join(limits) or 'the limits'} none reaches a fidelity of {wanted:g} for certain; {best}; {more}"
+    need = fitted["needed"]
+    if need:
+        sizes = f"{count(need['leaves'], 'leaf', 'leaves')}, apl {need['apl']:.1f}, epl {need['epl']:.1f}"
+        more = f"{wanted:g} needs about mpl {need['mpl']} ({sizes})"
+    else:
+        more = f"no tree of up to {TreeSurrogate().max_leaves} leaves is sure to reach it"
+    return f"none within {limits} is sure to reach a fidelity of {wanted:g}; {best}; {more}"
 
 
 def _repeated(run: Run, ref: ArtifactRef, held: int) -> int:

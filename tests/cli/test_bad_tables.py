@@ -92,7 +92,7 @@ class TestSent:
         report, _, rows = ran
         assert rows["rate"].isna().any() and rows["job"].isna().any() and rows["visits"].isna().any()
         [note] = [text for text in report["warnings"] if "missing values" in text]
-        assert f"of {self.ROWS} rows lack a value: rate 2, job 3, visits 15" in note
+        assert f"rows without a value, of {self.ROWS}: rate 2, job 3, visits 15" in note
 
     def test_integers_with_missing_values_are_numbers_and_null(self, ran):
         _, _, rows = ran

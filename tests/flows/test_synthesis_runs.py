@@ -76,9 +76,9 @@ def test_rows_for_every_path(project, server):
 
 def test_drift(project, server):
     drift = {"ranges": {"age": {"min": 60, "max": 80}}, "distributions": {"sex": {"F": 0.9, "M": 0.1}}}
-    synthesized(project, server, drift)
+    synthesized(project, server, drift, properties=(ROBUST, TREE))
     report = project.run()
-    seeds, _ = seeds_of(project, report)
+    seeds, _ = seeds_of(project, report, "tabular.tree_simulatability")
     assert seeds["age"].between(60, 80).all()
     assert (seeds["sex"] == "F").mean() == pytest.approx(0.9, abs=0.05)
     shifts = {item["column"]: item for item in report["synthesis"]["shifts"]}
@@ -107,7 +107,12 @@ def test_what_cannot_be_is_told(project, server):
     found = project.here("run", "suite.yaml")
     assert found.code == 2
     assert "tabular.generalization needs" in found.err
-    synthesized(project, server, {"ranges": {"agee": {"min": 3}}})
+    synthesized(project, server, {"ranges": {"age": {"min": 30}}})
+    assert "rows whose numbers drift have no labels" in project.here("run", "suite.yaml").err
+    private = {"schema": {"rate": {"private": True}}}
+    synthesized(project, server, {"rules": ["rate > 4"]}, data=private)
+    assert "it is about rate, which is private" in project.here("run", "suite.yaml").err
+    synthesized(project, server, {"ranges": {"agee": {"min": 3}}}, properties=[ROBUST])
     found = project.here("run", "suite.yaml")
     assert found.code == 2
     assert "did you mean age" in found.err

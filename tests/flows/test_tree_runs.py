@@ -38,7 +38,7 @@ def test_grown_on_training_rows_and_judged_on_all_seeds(project, server):
     assert found["cases"]["total"] == 200 == found["tree"]["held_out"]
     assert found["tree"]["generation"] == "swap"
     assert found["tree"]["grown_on"] == 225
-    assert found["tree"]["pruned_on"] > 75
+    assert found["tree"]["pruned_on"] == 75
     assert report["queries"]["planned"] == report["queries"]["sent"] == len(server.distinct)
     assert 300 + 200 + 5_000 < len(server.distinct) <= 10_500
     cases = project.cases(report, NAME).to_pandas()
@@ -216,4 +216,43 @@ def test_a_dry_run_counts_what_is_grown_on(project, server):
     found = project.here("run", "suite.yaml", "--dry-run")
     assert found.code == 0
     assert "10,500" in found.out or "10,000" in found.out
+    assert not server.calls
+
+
+@pytest.mark.parametrize("budget", [0, 50, 200])
+def test_too_few_answers_leave_the_other_verdicts(project, server, budget):
+    trained(project, server, properties=[{"property": "tabular.generalization"}, TREE])
+    report = project.run("--budget", str(budget))
+    found = property_of(report, NAME)
+    assert found["status"] == "inconclusive"
+    assert "the budget left the others out" in found["reason"]
+    assert property_of(report, "tabular.generalization")["cases"]["total"] == 200
+    assert report["queries"]["sent"] == len(server.distinct) == budget
+
+
+def test_rows_that_nothing_can_be_made_of(project, server):
+    fixed = {"schema": {name: {"immutable": True} for name in COLUMNS}}
+    trained(project, server, suite={"data": fixed})
+    found = property_of(project.run(), NAME)
+    assert found["tree"]["generated"] == 0
+    assert found["cases"]["total"] == 200
+
+
+def test_another_gate_asks_for_the_most_faithful_tree(project, server):
+    trained(project, server, properties=[{"property": NAME, "gates": {"fidelity": {"min": 0.6}}}])
+    small = property_of(project.run(), NAME)
+    gates = {"fidelity": {"min": 0.6}, "kappa": {"min": 0.75}}
+    project.change("suite.yaml", properties=[{"property": NAME, "gates": gates}])
+    faithful = property_of(project.run(), NAME)
+    assert metric(faithful, "leaves") > metric(small, "leaves")
+    assert metric(faithful, "fidelity") > metric(small, "fidelity")
+
+
+def test_training_data_of_another_type_are_refused_at_once(project, server):
+    trained(project, server)
+    frame = pd.read_csv(project.folder / "train.csv")
+    frame.assign(age=frame["age"].astype(str) + "y").to_csv(project.folder / "train.csv", index=False)
+    found = project.here("run", "suite.yaml")
+    assert found.code == 2
+    assert "column 'age' is string" in found.err
     assert not server.calls

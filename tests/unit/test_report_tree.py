@@ -268,11 +268,13 @@ def test_the_paragraph_names_what_was_missed_and_what_flatters() -> None:
         update={"missed": "the nearest has mpl 9 at fidelity 0.88", "repeated": 31, "generated": 0, "generation": "none"}
     )
     text = explain_property(sample.property_report(8, tree=tree), 0.95)
-    assert "No tree satisfies every gate: the nearest has mpl 9 at fidelity 0.88." in text
+    assert "The gates are missed: the nearest has mpl 9 at fidelity 0.88." in text
     assert "31 of 1,500 held-out rows equal rows that the tree was grown or pruned on" in text
     assert "generated" not in text
-    alone = tree.model_copy(update={"missed": None, "satisfied": False, "repeated": 0})
-    assert "No tree that was grown keeps within every limit." in explain_property(sample.property_report(8, tree=alone), 0.95)
+    alone = tree.model_copy(update={"missed": None, "satisfied": False, "repeated": 0, "unasked": 12})
+    text = explain_property(sample.property_report(8, tree=alone), 0.95)
+    assert "missed" not in text  # the held-out rows say that the gates are kept, whatever those for pruning had said
+    assert "The budget left out 12 more." in text
 
 
 def test_the_paragraph_of_a_regressor_and_of_a_lone_root() -> None:
@@ -289,5 +291,6 @@ def test_the_paragraph_of_a_regressor_and_of_a_lone_root() -> None:
         "A decision tree was grown on the model's answers to 200 rows and 500 generated ones (drawn at each node, TREPAN), "
         "pruned on 50, and compared with the model on 100 held-out rows. A tree of a single leaf, the same answer to every "
         "row, answers as the model does within 0.500 on 0.610 [0.500, 0.700] of them (bounds one-sided at 90%); one number for "
-        "all would on 0.610; R² is 0.000. No gate was set, so the property is unjudged."
+        "all would on 0.610; R² is 0.000. That is no better than giving every row the model's most frequent answer. "
+        "No gate was set, so the property is unjudged."
     )

@@ -110,7 +110,7 @@ def test_limits_missed_and_repeats_stand_where_they_are_seen() -> None:
     calm = Page(render_html(sample.run_report(64, properties=[sample.property_report(64, tree=few)]), {})).text
     assert "Before you rely" not in calm and "74 of 1,500 held-out rows" in calm
     text = Page(render_html(sample.run_report(64, properties=[sample.property_report(64, tree=tree)]), {})).text
-    assert "Gates No tree satisfies every gate: the nearest has mpl 15." in text
+    assert "Gates The gates are missed: the nearest has mpl 15." in text
     assert "Before you rely on the fidelity 75 of 1,500 held-out rows equal rows" in text
     assert "breaks mpl" in text and "breaks fidelity" in text and "kept" in text
 
@@ -260,8 +260,9 @@ def test_synthesized_rows_are_told_in_sentences_and_shown_with_their_shifts() ->
     told = synthesis_sentences(run.synthesis)
     assert told == [
         "The seeds are 10,000 rows synthesized from 6,000 real rows by swapping cells between alike rows; each keeps the label "
-        "of the row that it descends from.",
-        "A classifier tells them from real rows with difficulty: its AUC is 0.620 [0.610, 0.630] (0.5: not at all, 1: always).",
+        "of the row that it descends from, which what was changed may have made wrong.",
+        "A classifier tells them from real rows with difficulty: its AUC is 0.620 [0.610, 0.630] "
+        "(0.5: not at all, 1: always; the columns that were asked to drift aside).",
         "1 row breaks a rule (1 rule) and no row breaks a tie of columns (2 groups, 1 of them found in the data).",
         "They take 58 of the 60 feasible paths of the surrogate tree; the other 4 no row can take.",
     ]
