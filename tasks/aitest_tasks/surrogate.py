@@ -74,15 +74,16 @@ def _fitted(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     real, rounds = read_rows(run, job)
     task = task_of(run, job, 0.0 if class_names(run) else _tolerance(run, job))
     parts = [part.of(~np.isnan(part.answers)) for part in (real, *rounds)]
-    prunes = parts[0].of(parts[0].prunes)
-    found = _without_pruning(run, task, job, parts) if job["method"] == "trepan" else _pruned(task, job, parts)
+    published = job["method"] == "trepan"
+    found = _without_pruning(run, task, job, parts) if published else _pruned(task, job, parts)
+    pruned_on = 0 if published else int(parts[0].prunes.sum())
     made = np.unique(np.concatenate([part.digests for part in parts[1:]] or [real.digests[:0]]))
     digests = np.unique(np.concatenate([part.digests for part in parts]))
     return found | {
         "generation": job["method"],
-        "grown_on": int((~parts[0].prunes).sum()),
+        "grown_on": len(parts[0].answers) - pruned_on,
         "generated": len(made),
-        "pruned_on": len(prunes.answers),
+        "pruned_on": pruned_on,
         "digests": run.store.put(digests.tobytes(), "digests", len(digests)).to_dict(),
     }
 
@@ -91,9 +92,9 @@ def _pruned(task: Task, job: dict[str, Any], parts: list[Growing]) -> dict[str, 
     """A tree grown on three quarters of the rows, and chosen on the others: to be most faithful on all of these, to be faithful
     enough on the real ones, where those can tell, for rows that are made are not like those that will judge."""
     grows, prunes = (_joined([part.of(part.prunes == role) for part in parts]) for role in (False, True))
-    limits = Limits(**job["limits"])
+    real = _joined([parts[0].of(parts[0].prunes)])
+    limits = _with_room(Limits(**job["limits"]), len(real.answers), job)
     if job["fidelity"] is not None:
-        real = _joined([parts[0].of(parts[0].prunes)])
         prunes = real if len(real.answers) >= ENOUGH_REAL else prunes
         limits = replace(limits, fidelity=needed_share(job["fidelity"], len(real.answers), job["held_out"], job["confidence"]))
     started = time.process_time()
@@ -140,6 +141,15 @@ def _tolerance(run: Run, job: dict[str, Any]) -> float:
     """How far a regressor's answer may be off and still be the same."""
     errors = Errors(run_errors(run), True)
     return read_baseline(run, answer_book(run), errors, job["tolerance"], None).oracle.tolerance
+
+
+def _with_room(limits: Limits, pruned_on: int, job: dict[str, Any]) -> Limits:
+    """The limits, that on the expected path length a little sharper: it is judged by its bound on other rows. The lengths of
+    paths are taken to spread by half their mean."""
+    if limits.epl is None:
+        return limits
+    doubt = normal_quantile(job["confidence"]) * math.sqrt(1 / max(pruned_on, 1) + 1 / max(job["held_out"], 1))
+    return replace(limits, epl=max(limits.epl * (1 - doubt / 2), 0.0))
 
 
 def needed_share(wanted: float, pruned_on: int, held_out: int, confidence: float) -> float:

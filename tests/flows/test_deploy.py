@@ -232,7 +232,7 @@ class TestAudit:
         assert state.type == "FAILED"
         lines = [line.partition(";")[0] for line in state.message.splitlines()]
         assert lines == ["served version 3: passed", "served version 1: passed", "served version 2: error"]
-        assert "unknown column 'nonsense'" in state.message
+        assert "the data have no column 'nonsense'" in state.message
         with prefect_at(shared_prefect()) as client:
             told = [(event, payload["version"]) for event, payload in events_of(client, name, 5)]
         assert sorted(told) == sorted([("ended", "3"), ("passed", "3"), ("ended", "1"), ("passed", "1"), ("error", "2")])

@@ -105,4 +105,4 @@ def test_data_without_a_column_of_the_signature(project, registry, data):
     written(project, data.drop(columns="job"), {"card": "card.yaml"})
     ended = project.here("run", "suite.yaml")
     assert ended.code == 2
-    assert "unknown column 'job'" in ended.text
+    assert "the data have no column 'job'" in ended.text

@@ -113,6 +113,7 @@ def test_node_wise_sampling_of_trepan(project, server):
     found = property_of(report, NAME)
     assert found["tree"]["generation"] == "trepan"
     assert 500 < found["tree"]["generated"] <= 3000
+    assert found["tree"]["grown_on"] == 300  # as published: no row is kept for pruning
     assert metric(found, "fidelity") > 0.85
     rows = server.rows
     again = project.run()
@@ -256,3 +257,10 @@ def test_training_data_of_another_type_are_refused_at_once(project, server):
     assert found.code == 2
     assert "column 'age' is string" in found.err
     assert not server.calls
+
+
+def test_a_limit_on_the_expected_path_length_is_kept_for_certain(project, server):
+    trained(project, server, train=600, test=400, properties=[{"property": NAME, "gates": {"epl": {"max": 3}}}])
+    found = property_of(project.run(), NAME)
+    assert found["status"] == "passed"
+    assert 1.5 < metric(found, "epl") < 3
