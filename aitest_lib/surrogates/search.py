@@ -14,7 +14,7 @@ from aitest_lib.surrogates.tree import Tree
 
 # What is made small first, second, third: with a fidelity to reach, and without.
 SMALLEST = (LEAVES, PATH, ERRORS)
-MOST_FAITHFUL = (ERRORS, LEAVES, PATH)
+MOST_FAITHFUL = (ERRORS, LEAVES)
 FRONT = 40
 
 
@@ -48,7 +48,7 @@ def choose(prunings: Sequence[Pruning], limits: Limits) -> Choice:
     """The best subtree of any of `prunings` (same rows, at least one).
 
     With a fidelity to reach: the one with the fewest leaves, then the shortest expected path, then the most faithful, that
-    keeps within every limit. Without: the most faithful within the limits, then as above.
+    keeps within every limit. Without: the most faithful within the limits, then the one with the fewest leaves.
     """
     found = _optima(prunings, limits)
     pruning, best = _first(found or _optima(prunings, replace(limits, fidelity=None)), limits)
