@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aitest_lib.component import Component
-from aitest_lib.data.schema import Column, invalid_reasons
+from aitest_lib.data.schema import Column, is_valid
 from aitest_lib.data.synthesis import Rows
 from aitest_lib.data.units import Pool, Unit
 from aitest_lib.errors import InputError
@@ -256,7 +256,7 @@ def _extended(pool: Pool, asked: Sequence[Question]) -> Pool:
         if extra:
             table = pd.concat([unit.table, pd.DataFrame({column.name: pd.Series(extra, dtype=unit.table.dtypes.iloc[0])})])
             table = table.set_axis(pd.RangeIndex(len(table)), axis=0)
-            allowed = invalid_reasons(table, pool.profile) == None  # noqa: E711  (elementwise)
+            allowed = is_valid(table, pool.profile)
             unit = Unit(table, unit.codes, allowed, np.zeros(len(table), np.int64))
         units.append(unit)
     return replace(pool, units=tuple(units))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aitest_lib.component import Component
 from aitest_lib.config.synthesize import Distribution, Normal, Range
-from aitest_lib.data.schema import Column, Profile, invalid_reasons
+from aitest_lib.data.schema import Column, Profile, is_valid
 from aitest_lib.data.units import canonical_order, connected, taken, valid_rows
 from aitest_lib.errors import InputError
 from aitest_lib.rng import rng_for
@@ -170,7 +170,7 @@ def _put_in(
                 "for it; leave the value out, or add rows that have it"
             )
         trial = rows.iloc[free].assign(**{name: pd.Series(value, index=free, dtype=rows[name].dtype)})
-        fitting = free[invalid_reasons(trial, profile) == None]  # noqa: E711  (elementwise)
+        fitting = free[is_valid(trial, profile)]
         count = round(wanted[value] * len(rows))
         if len(fitting) < count:
             raise InputError(
@@ -213,7 +213,7 @@ def _redraw(
             drawn = _uniform(rows[names[0]], profile[names[0]], bounds[names[0]], len(open_rows), rng)
         for name in names:
             rows[name] = _replaced(rows[name], open_rows, drawn[name])
-        open_rows = open_rows[invalid_reasons(rows.iloc[open_rows], profile) != None]  # noqa: E711  (elementwise)
+        open_rows = open_rows[~is_valid(rows.iloc[open_rows], profile)]
 
 
 def _uniform(

@@ -204,6 +204,11 @@ def invalid_reasons(frame: pd.DataFrame, profile: Profile) -> NDArray[np.object_
     return reasons
 
 
+def is_valid(frame: pd.DataFrame, profile: Profile) -> NDArray[np.bool_]:
+    """Which rows satisfy the schema (n,)."""
+    return np.array([reason is None for reason in invalid_reasons(frame, profile)], bool)
+
+
 def slice_labels(values: pa.ChunkedArray, column: Column) -> list[str]:
     """The slice each value falls in: the category, or the quartile range for numbers and dates."""
     if column.numeric and len(column.quartiles) == 3:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aitest_lib.data.rules import Rule, parse_rule
-from aitest_lib.data.schema import Profile, invalid_reasons
+from aitest_lib.data.schema import Profile, invalid_reasons, is_valid
 from aitest_lib.data.table import row_digests
 from aitest_lib.errors import InputError
 from aitest_lib.rng import rng_for
@@ -126,7 +126,7 @@ def build_pool(
 def valid_rows(frame: pd.DataFrame, profile: Profile) -> NDArray[np.int64]:
     """Positions of the rows that satisfy schema and rules; an `InputError` where there are none."""
     reasons = invalid_reasons(frame, profile)
-    valid = np.flatnonzero(reasons == None)  # noqa: E711  (elementwise)
+    valid = np.flatnonzero([reason is None for reason in reasons])
     if not len(valid):
         often = Counter(reasons).most_common(1)
         why = f"of {len(frame)} rows none does, mostly because of: {often[0][0]}" if often else "there are no rows"
@@ -177,7 +177,7 @@ def _unit(frame: pd.DataFrame, profile: Profile) -> Unit:
     return Unit(
         table=table,
         codes=codes,
-        allowed=invalid_reasons(table, profile) == None,  # noqa: E711  (elementwise)
+        allowed=is_valid(table, profile),
         held=codes_of(table[held]),
     )
 
