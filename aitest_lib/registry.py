@@ -20,6 +20,7 @@ BUILT_IN = (
     "aitest_lib.transforms.image.weather",
     "aitest_lib.transforms.image.digital",
     "aitest_lib.transforms.image.compose",
+    "aitest_lib.searches.image.random",
 )
 
 C = TypeVar("C", bound=type[Component])

@@ -217,6 +217,59 @@ class TreeReport(_Record):
     seconds: float = 0.0  # CPU seconds to grow, prune and choose it
 
 
+class CurvePoint(_Record):
+    """Of the attacked images, `broken` within `queries` each: `rate` with one-sided bounds."""
+
+    queries: int
+    broken: int
+    rate: float
+    low: float
+    high: float
+
+
+class SearchCurve(_Record):
+    """What one method did to the attacked images: `attacked` those whose search ended by itself (success, or its queries
+    spent), `broken` of them; `unfinished`: ended by the run's budget, its time limit or errors. `median_queries`: of the broken
+    ones; `queries`: asked in all."""
+
+    method: str
+    baseline: bool
+    attacked: int
+    broken: int
+    unfinished: int
+    points: list[CurvePoint]
+    median_queries: float | None
+    queries: int
+
+
+class ClassAttack(_Record):
+    """Of the attacked images of a label, those that were broken."""
+
+    label: str
+    attacked: int
+    broken: int
+
+
+class AdversarialReport(_Record):
+    """An adversarial search: at most `queries` a seed, noise of at most `levels` of 255 grey levels (`delta` of the range 0 to
+    1) in any channel of any pixel. `curves`: the search's own first, then those of the baselines; `classes`: worst first.
+    `norms[i]`: broken images whose noise reaches i + 1 grey levels, as stored. `votes`: of how many answers a success needs the
+    majority (1: the model answers alike)."""
+
+    method: str
+    delta: float
+    levels: int
+    queries: int
+    labels_only: bool
+    votes: int = 1
+    right: int  # seeds that the model gets right: those that are attacked
+    wrong: int  # seeds that it gets wrong untouched
+    curves: list[SearchCurve]
+    classes: list[ClassAttack] = Field(default_factory=list)
+    norms: list[int] = Field(default_factory=list)
+    stopped: str | None = None  # why searches are unfinished
+
+
 class UnreadableFile(_Record):
     """A file of the data that could not be read, and why."""
 
@@ -255,6 +308,7 @@ class PropertyReport(_Record):
     breaking_points: list[BreakingPoints] = Field(default_factory=list)
     attributions: list[Attribution] = Field(default_factory=list)
     tree: TreeReport | None = None
+    adversarial: AdversarialReport | None = None
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
     tolerance: float | None = None  # regressors: how far an answer may move and still be the same
     seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right

@@ -1,0 +1,194 @@
+"""Searches on many images side by side: one candidate of each image a round, so that the model is asked in batches."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from aitest_lib.canonical import array_digest
+from aitest_lib.searches.image.base import Image, ImageSearch, Moves, Noise, Reply, Seed, Together, Try
+
+End = Literal["broken", "resisted", "exhausted", "unanswered"]
+COLOURS = 3
+STUBBORN = 1_000  # tries in a row that were tried before: the search has nothing left to try
+SILENT = 10  # queries in a row without a usable answer, from the first on: the model does not answer this image
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An image to ask. `place`: of its seed; `repeat`: 0, or which repeat of a query to a model that answers by chance;
+    `digest` (hex) as that of any image."""
+
+    place: int
+    image: Image
+    repeat: int
+    digest: str
+
+
+@dataclass
+class Attempt:
+    """How the search on one image stands. `queries`: asked so far; `unanswered`: those of them without a usable answer;
+    `image`: the adversarial one, else the one with the smallest margin within the ball; `found`: the number of the query that
+    first asked it; `margin` of it."""
+
+    seed: Image
+    queries: int = 0
+    unanswered: int = 0
+    image: Image | None = None
+    found: int | None = None
+    margin: float = np.inf
+    end: End | None = None
+
+    @property
+    def norm(self) -> int:
+        """Largest change of a pixel's channel in `image`, in grey levels."""
+        return 0 if self.image is None else int(np.abs(self.image.astype(np.int16) - self.seed).max(initial=0))
+
+
+@dataclass
+class _Run:
+    """The coroutine of one image with what it waits for."""
+
+    moves: Moves
+    known: dict[str, Reply]
+    value: Any = None  # what it gets next
+    started: bool = False
+    stubborn: int = 0
+    trying: Candidate | None = None
+    in_ball: bool = True
+    votes: list[bool] = field(default_factory=list)
+
+
+class Attack:
+    """The searches on n images, by turns `ask` and `tell`. No model inside.
+
+    `images`: (height, width, channels) uint8, of any sizes; `margins`: of the model's answers to them, all of which are right;
+    `rngs`: a generator each. `votes`: 1, or of how many answers a success needs the majority, where the model answers by
+    chance; each costs a query. No image costs more than `search.queries`, and no image's course depends on another's.
+    """
+
+    def __init__(
+        self,
+        search: ImageSearch,
+        images: Sequence[Image],
+        margins: Sequence[float],
+        rngs: Iterable[np.random.Generator],
+        votes: int = 1,
+    ) -> None:
+        self.search = search
+        self.attempts = [Attempt(image) for image in images]
+        self._votes = votes
+        self._runs = []
+        for image, margin, rng in zip(images, margins, rngs, strict=True):
+            seed = Seed(image[..., :COLOURS], search.radius, 1.0 if search.labels_only else float(margin))
+            self._runs.append(_Run(search.moves(seed, rng), {array_digest(image): Reply(seed.margin, False)}))
+
+    @property
+    def active(self) -> list[int]:
+        """The places of images whose search has not ended."""
+        return [place for place, attempt in enumerate(self.attempts) if attempt.end is None]
+
+    def ask(self) -> list[Candidate]:
+        """The next candidate of every image whose search has not ended; empty where all have."""
+        waiting = [place for place in self.active if self._runs[place].trying is None]
+        while waiting:
+            together: dict[type[Together], list[tuple[int, Together]]] = defaultdict(list)
+            for place in waiting:
+                wish = self._next(place)
+                if wish is not None:
+                    together[type(wish)].append((place, wish))
+            waiting = []
+            for kind, wishes in together.items():
+                for (place, _), result in zip(wishes, kind.solve([wish for _, wish in wishes]), strict=True):
+                    self._runs[place].value = result
+                    waiting.append(place)
+        return [run.trying for place in self.active if (run := self._runs[place]).trying is not None]
+
+    def tell(self, candidates: Sequence[Candidate], replies: Sequence[Reply]) -> None:
+        """What the model made of the candidates that were asked."""
+        for candidate, reply in zip(candidates, replies, strict=True):
+            run, attempt = self._runs[candidate.place], self.attempts[candidate.place]
+            attempt.queries += 1
+            attempt.unanswered += bool(np.isnan(reply.margin))
+            if candidate.repeat == 0:
+                run.known[candidate.digest] = reply
+                self._weigh(attempt, run, candidate, reply)
+            run.votes.append(reply.broken)
+            self._settle(candidate.place, run.known[candidate.digest])
+
+    def _weigh(self, attempt: Attempt, run: _Run, candidate: Candidate, reply: Reply) -> None:
+        """Keeps the candidate that came nearest."""
+        if run.in_ball and reply.margin < attempt.margin:
+            attempt.image, attempt.margin, attempt.found = candidate.image, reply.margin, attempt.queries
+
+    def _settle(self, place: int, first: Reply) -> None:
+        """After an answer: a success, another vote, the next move, or the end."""
+        run, attempt = self._runs[place], self.attempts[place]
+        candidate = run.trying
+        if candidate is None:
+            raise ValueError("got an answer to a candidate that was not asked")
+        majority = self._votes // 2 + 1
+        broken, left = sum(run.votes), self._votes - len(run.votes)
+        undecided = broken < majority <= broken + left
+        if first.broken and run.in_ball and broken >= majority:
+            self._end(place, "broken", candidate.image)
+        elif attempt.queries >= self.search.queries:
+            self._end(place, "resisted")
+        elif first.broken and run.in_ball and undecided:
+            run.trying = Candidate(place, candidate.image, candidate.repeat + 1, candidate.digest)
+        elif attempt.queries == attempt.unanswered >= SILENT:
+            self._end(place, "unanswered")
+        else:
+            # A majority that holds overrules the first answer.
+            held = first.broken and run.in_ball
+            run.value = Reply(min(abs(first.margin), 1.0) if held else first.margin, first.broken and not held)
+            run.known[candidate.digest] = run.value
+            run.trying = None
+
+    def _end(self, place: int, end: End, image: Image | None = None) -> None:
+        attempt, run = self.attempts[place], self._runs[place]
+        attempt.end = end
+        if image is not None:
+            attempt.image = image
+        run.trying = None
+        run.moves.close()
+
+    def _next(self, place: int) -> Together | None:
+        """Runs a coroutine up to its next candidate, or to something that is better done for many images at once."""
+        run = self._runs[place]
+        while True:
+            try:
+                wish = run.moves.send(run.value if run.started else None)
+            except StopIteration:
+                self._end(place, "exhausted")
+                return None
+            run.started = True
+            if not isinstance(wish, Try):
+                return wish
+            image = with_noise(self.attempts[place].seed, wish.noise)
+            digest = array_digest(image)
+            if digest not in run.known:
+                run.trying, run.votes, run.stubborn = Candidate(place, image, 0, digest), [], 0
+                run.in_ball = self._within(place, image)
+                return None
+            run.value = run.known[digest]
+            run.stubborn += 1
+            if run.stubborn >= STUBBORN:
+                self._end(place, "exhausted")
+                return None
+
+    def _within(self, place: int, image: Image) -> bool:
+        difference = np.abs(image.astype(np.int16) - self.attempts[place].seed)
+        return int(difference.max(initial=0)) <= self.search.radius
+
+
+def with_noise(image: Image, noise: Noise) -> Image:
+    """The image with noise on its colours, clipped to 0..255; an alpha channel stays as it is."""
+    changed = image.copy()
+    colours = changed[..., :COLOURS]
+    colours[:] = np.clip(image[..., :COLOURS] + noise, 0, 255)
+    return changed
