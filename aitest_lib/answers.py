@@ -83,11 +83,11 @@ def folder(model_digest: str, epoch: str) -> str:
 
 def write_segment(
     store: Store, where: str, digests: NDArray[np.void], answers: Predictions, run_id: str, repeat: int = 0
-) -> None:
-    """Appends the usable answers of one batch; nothing is written where there are none."""
+) -> str | None:
+    """Appends the usable answers of one batch; nothing is written where there are none. Returns where they stand."""
     good = np.array([error is None for error in answers.errors], dtype=bool)
     if not good.any():
-        return
+        return None
     scores = None if answers.scores is None else answers.scores[good]
     table = pa.table(
         {
@@ -103,7 +103,9 @@ def write_segment(
     )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    store.write(f"{where}/{time.time_ns():020d}-{os.urandom(4).hex()}.parquet", sink.getvalue().to_pybytes())
+    path = f"{where}/{time.time_ns():020d}-{os.urandom(4).hex()}.parquet"
+    store.write(path, sink.getvalue().to_pybytes())
+    return path
 
 
 def read_book(store: Store, folders: Iterable[str], repeat: int = 0, classes: int | None = None) -> AnswerBook:

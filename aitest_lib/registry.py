@@ -21,6 +21,9 @@ BUILT_IN = (
     "aitest_lib.transforms.image.digital",
     "aitest_lib.transforms.image.compose",
     "aitest_lib.searches.image.random",
+    "aitest_lib.searches.image.square",
+    "aitest_lib.searches.image.sign_hunter",
+    "aitest_lib.searches.image.rays",
 )
 
 C = TypeVar("C", bound=type[Component])

@@ -11,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from aitest_lib.canonical import digest
 from aitest_lib.config.gates import Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
+from aitest_lib.config.searches import SearchConfig
+from aitest_lib.config.searches import searches_of as image_searches_of
 from aitest_lib.config.synthesize import SynthesizeConfig
 from aitest_lib.config.transforms import parts_of
 from aitest_lib.data.rules import parse_rule
@@ -18,6 +20,7 @@ from aitest_lib.data.schema import ColumnOverride
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import SPECS, spec, specs_for
+from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.base import Transform
 
@@ -38,6 +41,7 @@ class PropertyConfig(StrictModel):
     rows: int | None = Field(default=None, ge=10, description="surrogates: training rows that are asked at most")
     generation: Generation | None = Field(default=None, description="surrogates: how further rows are made where those are few")
     generated: int | None = Field(default=None, ge=0, description="surrogates: how many further rows are made at most")
+    search: SearchConfig | None = Field(default=None, description="adversarial searches: method, delta, queries of a seed")
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     sequential: bool | None = None
@@ -166,6 +170,8 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                 if metric in RATES and bound is not None and not 0 <= bound <= 1:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")
+        if spec(item.property).shape == "search":
+            attacks_of(item, document, at)
         if item.baseline_run is not None and "mean_corruption_error" not in known:
             raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
         _check_keys(item, document, at)
@@ -193,6 +199,8 @@ def _check_keys(item: PropertyConfig, document: Document, at: Location) -> None:
     for key in ("rows", "generation", "generated"):
         if shape != "surrogate" and getattr(item, key) is not None:
             raise document.error((*at, key), f"{item.property} grows no surrogate; remove the key")
+    if shape != "search" and item.search is not None:
+        raise document.error((*at, "search"), f"{item.property} searches for nothing; remove the key")
     if item.generation == "none" and item.generated:
         raise document.error((*at, "generated"), "got rows to generate and `generation: none`; remove one of them")
 
@@ -247,3 +255,8 @@ def transforms_of(config: PropertyConfig, document: Document, at: Location) -> l
 def searches_of(config: PropertyConfig, document: Document, at: Location) -> list[StrengthSearch]:
     """The transforms of a property whose breaking point is looked for (`strength: breaking_point`)."""
     return parts_of(config.property, config.transforms, document, at)[1]
+
+
+def attacks_of(config: PropertyConfig, document: Document, at: Location) -> list[ImageSearch]:
+    """The adversarial search of a property and the baselines beside it."""
+    return image_searches_of(config.search, document, at)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Shape = Literal["perturbation", "group", "surrogate"]
+Shape = Literal["perturbation", "group", "search", "surrogate"]
 TABULAR = ("tabular-classifier", "tabular-regressor")
 IMAGE = ("image-classifier",)
 # Metrics that are shares of cases or rows, from 0 to 1.
@@ -25,6 +25,8 @@ RATES = frozenset(
         "class_fidelity",
         "majority_fidelity",
         "stability",
+        "attacked_accuracy",
+        "success_rate",
     }
 )
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
-from aitest_lib.properties.image import IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS
+from aitest_lib.properties.image import IMAGE_ADVERSARIAL, IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS
 from aitest_lib.properties.tabular import GENERALIZATION, ROBUSTNESS_SPEC, TREE_SIMULATABILITY
 
 SPECS: dict[str, PropertySpec] = {
-    spec.name: spec for spec in (GENERALIZATION, ROBUSTNESS_SPEC, TREE_SIMULATABILITY, IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS)
+    spec.name: spec
+    for spec in (
+        GENERALIZATION,
+        ROBUSTNESS_SPEC,
+        TREE_SIMULATABILITY,
+        IMAGE_GENERALIZATION,
+        IMAGE_ROBUSTNESS,
+        IMAGE_ADVERSARIAL,
+    )
 }
 
 

@@ -43,3 +43,14 @@ IMAGE_ROBUSTNESS = PropertySpec(
     ),
     default_gates={"pass_rate": {"min": 0.95}, "robust_accuracy_drop": {"max": 0.05}},
 )
+
+IMAGE_ADVERSARIAL = PropertySpec(
+    name="image.adversarial",
+    modality="image",
+    types=IMAGE,
+    shape="search",
+    summary="how many images noise too small to matter, found by asking alone, makes the model misread",
+    metrics=dict.fromkeys(IMAGE, ("attacked_accuracy", "clean_accuracy", "success_rate", "median_queries")),
+    new_queries=True,
+    default_gates={"attacked_accuracy": {"min": 0.5}},
+)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from aitest_lib.reports.explain_attack import attack_lead, attack_weak_spots, gate_caveat, unfinished_words
 from aitest_lib.reports.explain_image import (
     attribution_words,
     breaking_words,
@@ -75,10 +76,12 @@ def explain_property(report: PropertyReport, confidence: float, unreadable: int 
     `confidence` is the one-sided confidence of every bound in the report, in (0, 1); `unreadable` the number of files of the
     data that could not be read.
     """
-    if report.tree is None:
-        lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
-    else:
+    if report.tree is not None:
         lead = [_reason(report), *tree_lead(report, report.tree, confidence)]
+    elif report.adversarial is not None:
+        lead = [_reason(report), *attack_lead(report, report.adversarial, confidence)]
+    else:
+        lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
     return " ".join(filter(None, [*lead, *chain.from_iterable(_details(report, unreadable).values())]))
 
 
@@ -182,19 +185,20 @@ def _short(value: str) -> str:
 def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
     """The sentences after those on what was done and found, by what they are about."""
     slices = [item for item in report.slices if not item.name.startswith(CHANGED_BY)]
-    tree = report.tree
+    tree, attack = report.tree, report.adversarial
     weak = [
         _worst_component(report.metrics),
         _causes(report.slices),
         _sub_slices(slices, tree is not None),
         *(tree_weak_spots(report, tree) if tree else []),
+        *(attack_weak_spots(attack) if attack else []),
         _flips(report),
         breaking_words(report.breaking_points),
         attribution_words(report.attributions),
     ]
-    left_out = [_skipped(report), _errors(report), unreadable_words(unreadable)]
-    gates = [*filter(None, [missed_words(tree) if tree else ""]), *_gates(report)]
-    return {"Weak spots": list(filter(None, weak)), "Gates": gates, "Left out": list(filter(None, left_out))}
+    left_out = [unfinished_words(attack) if attack else "", _skipped(report), _errors(report), unreadable_words(unreadable)]
+    gates = [missed_words(tree) if tree else "", *_gates(report), gate_caveat(attack, report.gates) if attack else ""]
+    return {title: list(filter(None, said)) for title, said in (("Weak spots", weak), ("Gates", gates), ("Left out", left_out))}
 
 
 def _done(report: PropertyReport) -> str:

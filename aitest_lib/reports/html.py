@@ -16,6 +16,7 @@ from markupsafe import Markup
 from aitest_lib.reports import plots, tables
 from aitest_lib.reports.explain import explanation_parts, headline
 from aitest_lib.reports.explain_synthesis import synthesis_sentences
+from aitest_lib.reports.html_attack import attack_view
 from aitest_lib.reports.html_images import (
     CLASS_SLICES,
     breaking_view,
@@ -154,6 +155,7 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         "verdicts": dict(sorted(verdicts.items(), key=lambda item: SEVERITY.index(item[0]))),
         "more_gates": max(0, len(prop.gates) - MAX_ROWS),
         "tree": tree_view(prop, limit),
+        "attack": attack_view(prop),
         "groups": _metric_tables(prop),
         "sweeps": sweeps_view(prop) if images else None,
         "curves": [] if images else _curves(prop),

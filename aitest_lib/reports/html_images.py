@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from aitest_lib.reports import plots, tables
+from aitest_lib.reports.attack_view import ordinal
 from aitest_lib.reports.explain_image import median_words, unbroken_share
 from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
 from aitest_lib.reports.image_sweeps import case_amounts, case_strengths, sweeps
@@ -20,6 +21,8 @@ from aitest_lib.types import Outcome
 MAX_TRANSFORMS = 40  # rows and panels of one property
 WORST_DROP = 0.5  # loss of accuracy from which on a cell has the deepest colour
 _ORDER: tuple[Outcome, ...] = ("failed", "passed", "skipped", "error")
+_NAMES = {"failed": "Failed", "passed": "Passed", "skipped": "Skipped", "error": "Errors"}
+_ATTACKED = _NAMES | {"failed": "Broken", "passed": "Resisted"}
 CLASS_SLICES = ("label", "class")
 _AHEAD = 100  # cases of a transform among which one of a new seed is looked for
 _IN_ARRAY = re.compile(r"x\[(\d+)\]")  # the place of an image in an npz file
@@ -63,10 +66,15 @@ def gallery_view(prop: PropertyReport, cases: list[FailingCase], limit: int) -> 
     if not any(case.pictures for case in cases):
         return None
     shown, label = [cases[place] for place in in_turns(cases, limit, case_amounts(prop))], case_strengths(prop)
+    names = _NAMES if prop.adversarial is None else _ATTACKED
+    if prop.adversarial is not None:
+        shown = _quickest_first(shown)
     outcomes = Counter(case.outcome for case in shown)
     return {
         "cards": [_card(case, label) for case in shown],
-        "outcomes": [(name, outcomes[name], getattr(prop.cases, name)) for name in _ORDER if outcomes[name]],
+        "outcomes": [(name, names[name], outcomes[name], getattr(prop.cases, name)) for name in _ORDER if outcomes[name]],
+        "lead": _gallery_lead(prop, shown),
+        "legend": _gallery_legend(prop, shown),
         "transforms": sorted(Counter(case.transform for case in shown if case.transform).items()),
         "total": max(prop.cases.total, len(cases)),
     }
@@ -133,11 +141,38 @@ def _strengths_in_turn(cases: Sequence[FailingCase], places: list[int], amount: 
     return [place for *_, place in sorted(ranked)]
 
 
+def _quickest_first(cases: Sequence[FailingCase]) -> list[FailingCase]:
+    """Cases of a search by outcome, broken ones first; of each outcome every class in turn, the fewest queries first."""
+    seen: Counter[tuple[Outcome, str | None]] = Counter()
+    ranked = []
+    for place, case in sorted(enumerate(cases), key=lambda item: (item[1].query or 0, item[0])):
+        group = (case.outcome, case.seed_label)
+        ranked.append((_ORDER.index(case.outcome), seen[group], place))
+        seen[group] += 1
+    return [cases[place] for *_, place in sorted(ranked)]
+
+
+def _gallery_lead(prop: PropertyReport, shown: Sequence[FailingCase]) -> str:
+    if prop.adversarial is not None:
+        return "Adversarial images first, those of every class that took the fewest queries; then what resisted"
+    if any(case.transform for case in shown):
+        return "Some of every transform and outcome, the strongest changes first"
+    return "The first ones"
+
+
+def _gallery_legend(prop: PropertyReport, shown: Sequence[FailingCase]) -> str:
+    what = "a difference" if prop.adversarial is None else "the noise"
+    if not any(case.transform for case in shown):
+        return ""
+    return f"In {what} grey is no change, lighter is brighter than the seed and darker is darker."
+
+
 def _card(case: FailingCase, label: Callable[[str | None, float], str]) -> dict[str, Any]:
     return {
         "case": case,
         "words": _words(case),
         "strength": None if case.strength is None else label(case.transform, case.strength),
+        "query": None if case.query is None else f"{ordinal(case.query)} query",
         "pictures": [(picture, *_caption(case, picture)) for picture in case.pictures],
         "exact": all(max(picture.width, picture.height) <= EXACT for picture in case.pictures),
         "cells": [cell_words(name, value) for name, value in list(case.case.items())[:3]],
@@ -156,9 +191,10 @@ def _caption(case: FailingCase, picture: Picture) -> tuple[str, str]:
     score = "" if case.score is None else f" ({case.score:.2f})"
     answer = "no answer" if case.observed is None else f"read as {tables.clip(case.observed, 40)}{score}"
     if picture.title == "difference":
-        return "Difference", picture.note
+        return "Difference" if case.query is None else "Noise", picture.note
     if picture.title == "case":
-        return "Case", answer
+        attempt = "Adversarial" if case.outcome == "failed" else "Nearest attempt"
+        return "Case" if case.query is None else attempt, answer
     label = None if case.seed_label is None else f"label {tables.clip(case.seed_label, 40)}"
     if case.transform is None:
         return "Image", ", ".join(filter(None, (label, answer)))

@@ -18,15 +18,17 @@ LONGEST = 160  # px of the longer side of every other picture
 QUALITY = 80  # of WebP
 MID_GREY = 128
 GAINS = (16, 8, 4, 2, 1)  # by which a difference may be amplified
+NOISE_GAIN = 10  # by which the noise of an adversarial search is shown, whatever its size
 USUAL = 0.9  # share of the changed values that amplifying may not drive to black or white
 
 
-def case_pictures(seed: Pixels | None, case: Pixels | None) -> list[Picture]:
+def case_pictures(seed: Pixels | None, case: Pixels | None, gain: int | None = None) -> list[Picture]:
     """What there is of a seed and its case, uint8 (height, width, 1 | 3 | 4), and their difference where their shapes agree.
 
     Up to 64 px a side they are PNG, pixel by pixel (a page scales them up without smoothing); larger ones are WebP of at most
     160 px. In the difference mid-grey is no change, lighter is brighter than the seed and darker is darker; small
-    differences are amplified by a power of two, which `note` and `alt` say.
+    differences are amplified by a power of two, which `note` and `alt` say, or by `gain`: then they also say which share of
+    the changed values is beyond black or white.
     """
     pictures = []
     if seed is not None:
@@ -34,21 +36,31 @@ def case_pictures(seed: Pixels | None, case: Pixels | None) -> list[Picture]:
     if case is not None:
         pictures.append(_picture("case", case, f"Image of the case, {_size(case)}"))
     if seed is not None and case is not None and seed.shape == case.shape:
-        pictures.append(_difference(seed, case))
+        pictures.append(_difference(seed, case, gain))
     return pictures
 
 
-def _difference(seed: Pixels, case: Pixels) -> Picture:
+def _difference(seed: Pixels, case: Pixels, gain: int | None) -> Picture:
     delta = _opaque(case) - _opaque(seed)
-    largest = int(np.abs(delta).max(initial=0))
-    if not largest:
+    sizes = np.abs(delta[delta != 0])
+    if not len(sizes):
         return _picture("difference", np.full_like(delta, MID_GREY, np.uint8), "Difference to the seed: none", "none")
-    usual = float(np.quantile(np.abs(delta[delta != 0]), USUAL))
-    gain = next((gain for gain in GAINS if gain * usual < MID_GREY), 1)
-    shown = np.clip(MID_GREY + gain * delta, 0, 255).astype(np.uint8)
-    said = "not amplified" if gain == 1 else f"amplified {gain} times"
+    largest = int(sizes.max())
+    chosen = _fitting_gain(sizes) if gain is None else gain
+    wanted = MID_GREY + chosen * delta
+    shown = np.clip(wanted, 0, 255).astype(np.uint8)
+    notes, said = ([], "not amplified") if chosen == 1 else ([f"×{chosen}"], f"amplified {chosen} times")
+    if gain is not None and (beyond := float((wanted != shown).sum() / len(sizes))):
+        saturated = "all" if beyond == 1 else "<1 %" if beyond < 0.01 else f"{min(beyond, 0.99):.0%}".replace("%", " %")
+        notes.append(f"{saturated} of it saturated")
+        said += f", {notes[-1]}"
     alt = f"Difference to the seed, {said}; grey where nothing changed, at most {largest} of 255 levels"
-    return _picture("difference", shown, alt, "" if gain == 1 else f"×{gain}")
+    return _picture("difference", shown, alt, ", ".join(notes))
+
+
+def _fitting_gain(sizes: NDArray[np.int16]) -> int:
+    usual = float(np.quantile(sizes, USUAL))
+    return next((gain for gain in GAINS if gain * usual < MID_GREY), 1)
 
 
 def _opaque(image: Pixels) -> NDArray[np.int16]:

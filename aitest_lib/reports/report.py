@@ -124,7 +124,8 @@ class FailingCase(_Record):
     """One case beside its seed, ready to be shown: cells as text, private columns absent; images as `pictures`.
 
     Of images, cases that did not fail may stand among them as examples of their `outcome`, with the `reason` of a skip or
-    an error; `seed_label` is the label of the untouched image.
+    an error; `seed_label` is the label of the untouched image. `query`: of an adversarial search, the number of the query that
+    found the case, which is the nearest attempt where none succeeded.
     """
 
     case_id: str
@@ -142,6 +143,7 @@ class FailingCase(_Record):
     reason: str | None = None
     pictures: list[Picture] = Field(default_factory=list)
     seed_label: str | None = None
+    query: int | None = None
 
 
 class BreakingPoints(_Record):

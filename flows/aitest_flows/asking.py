@@ -1,9 +1,10 @@
-"""Asking: a plan of queries is worked through here, or by every process of the run at once."""
+"""Asking: shards of queries, or of seeds to search on, are worked through here, or by every process of the run at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 from prefect.futures import PrefectFuture
@@ -12,12 +13,17 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from aitest_flows.working import token_of
 from aitest_lib.errors import AitestError, UnavailableError
 from aitest_tasks import live
+from aitest_tasks.attacking import attack_seeds, chunk_lost
 from aitest_tasks.leases import present
 from aitest_tasks.limits import slots
 from aitest_tasks.querying import plan_queries, query_model, shard_lost
 from aitest_tasks.runs import Run
-from aitest_tasks.sharing import SharedPlan
+from aitest_tasks.sharing import Kind, SharedPlan
 
+Done = dict[int, dict[str, Any]]  # by place of the shard: at least what was sent, and how many errors that made
+Tell = Callable[[Done], None]
+Lost = Callable[[Run, dict[str, Any], str], dict[str, Any]]  # what came of a shard whose task broke
+TASKS: dict[Kind, tuple[Any, Lost]] = {"query": (query_model, shard_lost), "attack": (attack_seeds, chunk_lost)}
 LOOKS_UP_S = 0.02
 WAITS_S = 0.5
 HELPER_BOOTS_S = 15.0
@@ -32,12 +38,19 @@ def query(run: Run, name: str, refs: list[dict[str, Any]], repeat: int = 0) -> d
     plan = first = plan_queries(run.uri, refs, repeat)
     sent = errors = 0
     while True:
-        counts, lost = (_ask_together if run.pool else _ask_here)(run, name, plan)
-        sent, errors = sent + counts["sent"], errors + counts["errors"]
+        total = plan["to_send"]
+        done, lost = spread(run, name, "query", plan["shards"], total, partial(_tell, name, total))
+        sent, errors = sent + sum_of(done, "sent"), errors + sum_of(done, "errors")
         if not lost:
             break
         plan = plan_queries(run.uri, refs, repeat)
     return {**{key: first[key] for key in ("needed", "planned", "cached", "unpaid")}, "sent": sent, "errors": errors}
+
+
+def spread(run: Run, name: str, kind: Kind, shards: list[dict[str, Any]], inputs: int, tell: Tell) -> tuple[Done, bool]:
+    """Works through shards here, or by every process of the run at once. Returns what came of each by place, and whether some
+    were lost with a process. `inputs`: about how many are to be asked; `tell` is given what came of shards so far."""
+    return (_together if run.pool else _here)(run, name, kind, shards, inputs, tell)
 
 
 def help_with(plan: SharedPlan) -> bool:
@@ -47,7 +60,7 @@ def help_with(plan: SharedPlan) -> bool:
         return False
     with slots(run, lambda: not plan.is_closed()) as may_ask:
         if may_ask:
-            for place, result in _work(run, plan.property_name, plan.shards, plan.untaken(token_of(run))):
+            for place, result in _work(run, plan.property_name, plan.kind, plan.shards, plan.untaken(token_of(run))):
                 plan.finish(place, result)
                 took = True
     return took
@@ -78,36 +91,35 @@ def results_of(futures: list[PrefectFuture[Any]], tell: Any) -> list[Any]:
     return results
 
 
-def _ask_here(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, int], bool]:
-    """Works through a plan in this process (or its Dask cluster). Returns its counts; nothing is lost."""
-    total, counts = plan["to_send"], {"sent": 0, "errors": 0}
-    _tell(name, counts, total)
+def _here(run: Run, name: str, kind: Kind, shards: list[dict[str, Any]], inputs: int, tell: Tell) -> tuple[Done, bool]:
+    """Works through shards in this process (or its Dask cluster); nothing is lost."""
+    done: Done = {}
+    tell(done)
     with slots(run):
-        for _, result in _work(run, name, plan["shards"], range(len(plan["shards"]))):
-            counts = {key: counts[key] + result[key] for key in counts}
-            _tell(name, counts, total)
-    return counts, False
+        for place, result in _work(run, name, kind, shards, range(len(shards))):
+            done[place] = result
+            tell(done)
+    return done, False
 
 
-def _ask_together(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, int], bool]:
-    """Opens a plan to all processes of the run and works on it, too. Returns its counts, and whether shards were lost with
-    a process; those that somebody present has taken are waited for."""
-    shared = SharedPlan.publish(run, name, plan["shards"])
-    every = set(range(len(plan["shards"])))
-    call_helpers(run, shared, plan["to_send"])
-    done: dict[int, dict[str, int]] = {}
+def _together(run: Run, name: str, kind: Kind, shards: list[dict[str, Any]], inputs: int, tell: Tell) -> tuple[Done, bool]:
+    """Opens a plan to all processes of the run and works on it, too. Shards that somebody present has taken are waited for."""
+    shared = SharedPlan.publish(run, name, shards, kind)
+    every = set(range(len(shards)))
+    call_helpers(run, shared, inputs)
+    done: Done = {}
 
     def look() -> bool:
         """Reads what is done by now; is there anything left."""
         done.update(shared.done(done))
-        _tell(name, _sum(done), plan["to_send"])
+        tell(done)
         return len(done) < len(every)
 
     try:
         if every:
             with slots(run, look) as may_ask:
                 if may_ask:
-                    for place, result in _work(run, name, plan["shards"], shared.untaken(token_of(run))):
+                    for place, result in _work(run, name, kind, shards, shared.untaken(token_of(run))):
                         shared.finish(place, result)
                         look()
         while look():
@@ -117,10 +129,10 @@ def _ask_together(run: Run, name: str, plan: dict[str, Any]) -> tuple[dict[str, 
                 # Somebody may have finished a shard, and left, since `done` was read.
                 before = len(done)
                 if look() and len(done) == before:
-                    return _sum(done), True
+                    return done, True
                 continue
             live.pause(WAITS_S)
-        return _sum(done), False
+        return done, False
     finally:
         shared.close()
 
@@ -139,28 +151,31 @@ def call_helpers(run: Run, plan: SharedPlan, inputs: int) -> None:
             offer_to_pool(run, "helper", {"run_uri": run.uri})
 
 
-def _work(run: Run, name: str, shards: list[dict[str, Any]], places: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Asks the shards at `places`, as many at once as the run says; yields place and counts as they end.
+def _work(
+    run: Run, name: str, kind: Kind, shards: list[dict[str, Any]], places: Iterable[int]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Works on the shards at `places`, as many at once as the run says; yields place and what came of it as they end.
 
     Takes the next place only when there is room for it. The model, the store or a stop end it with their `AitestError`.
     """
     share = run.options.get("share")
     at_once = min(int(run.options["workers"]), share["slots"]) if share else int(run.options["workers"])
     running: dict[int, Any] = {}  # futures of Prefect's; those of threads and of Dask have no type in common that can be polled
+    work, lost = TASKS[kind]
     with task_runner(run) as runner:
         try:
             for place in places:
-                running[place] = runner.submit(query_model, {"run_uri": run.uri, "shard": shards[place], "property_name": name})
+                running[place] = runner.submit(work, {"run_uri": run.uri, "shard": shards[place], "property_name": name})
                 while len(running) >= at_once:
-                    yield from _ended(run, running, shards)
+                    yield from _ended(run, running, shards, lost)
             while running:
-                yield from _ended(run, running, shards)
+                yield from _ended(run, running, shards, lost)
         except BaseException:
             live.stop()  # or the runner would wait for its tasks
             raise
 
 
-def _ended(run: Run, running: dict[int, Any], shards: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
+def _ended(run: Run, running: dict[int, Any], shards: list[dict[str, Any]], lost: Lost) -> Iterator[tuple[int, Any]]:
     """Those that have ended; at least one is waited for."""
     while not (ended := [place for place, future in running.items() if future.wrapped_future.done()]):
         live.pause(LOOKS_UP_S)
@@ -171,7 +186,7 @@ def _ended(run: Run, running: dict[int, Any], shards: list[dict[str, Any]]) -> I
         if isinstance(result, CancelledError):
             raise UnavailableError(f"the Dask scheduler at {run.options['scheduler']} is gone; start it again")
         if isinstance(result, BaseException):
-            result = shard_lost(run, shards[place], f"the query broke ({type(result).__name__})")
+            result = lost(run, shards[place], f"the query broke ({type(result).__name__})")
         yield place, result
 
 
@@ -184,10 +199,11 @@ def _outcome(future: PrefectFuture[Any]) -> Any:
         return error
 
 
-def _sum(done: dict[int, dict[str, int]]) -> dict[str, int]:
-    return {key: sum(result[key] for result in done.values()) for key in ("sent", "errors")}
+def sum_of(done: Done, key: str) -> int:
+    """The sum of a count over all shards that are done."""
+    return sum(int(result[key]) for result in done.values())
 
 
-def _tell(name: str, counts: dict[str, int], total: int) -> None:
-    errors = f"{counts['errors']:,} errors" if counts["errors"] else ""
-    live.progress(name, "query", min(counts["sent"], total), total, errors)
+def _tell(name: str, total: int, done: Done) -> None:
+    errors = sum_of(done, "errors")
+    live.progress(name, "query", min(sum_of(done, "sent"), total), total, f"{errors:,} errors" if errors else "")

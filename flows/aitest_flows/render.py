@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from aitest_lib.reports.attack_text import attack_lines
 from aitest_lib.reports.explain import headline
 from aitest_lib.reports.explain_synthesis import synthesis_sentences
 from aitest_lib.reports.report import FailingCase, GateResult, PropertyReport, RunReport
@@ -304,7 +305,9 @@ def _print_property(name: str, prop: PropertyReport, console: Console) -> None:
     text = prop.explanation or prop.reason
     if text:
         console.print(Padding(Text(_line(text, 4000)), (0, 0, 0, 2)))
-    for line in tree_lines(prop.tree, console.width - 2) if prop.tree else []:
+    trees = tree_lines(prop.tree, console.width - 2) if prop.tree else []
+    attacks = attack_lines(prop.adversarial, console.width - 2) if prop.adversarial else []
+    for line in [*trees, *attacks]:
         console.print(Padding(Text(line, no_wrap=True), (0, 0, 0, 2)))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from aitest_flows.asking import query, results_of
+from aitest_flows.asking import Done, query, results_of, spread, sum_of
 from aitest_flows.recording import log_report
 from aitest_flows.turns import once, turn
 from aitest_lib.properties.base import PropertySpec
@@ -15,7 +17,10 @@ from aitest_lib.reports.report import PropertyQueries, PropertyReport
 from aitest_lib.transforms.image.compose import Compose
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.attack_plans import Wave, attacked_ranks, chunks, methods, misfit, time_limit
+from aitest_tasks.attacking import SEARCH
 from aitest_tasks.attribution import attribution_jobs
+from aitest_tasks.baseline import Baseline
 from aitest_tasks.breaking import baseline_of, first_jobs, next_jobs
 from aitest_tasks.caching import made_again
 from aitest_tasks.components import components, searches
@@ -30,6 +35,8 @@ from aitest_tasks.runs import Run
 from aitest_tasks.scoring import score_property, scoring_job
 from aitest_tasks.surrogate import fit_job, fit_surrogate
 
+MEAN_QUERIES = 50  # that a search costs, as a guess of how long it will take
+
 
 def perturbation(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
     """sample -> generate (per transform x shard) -> query (per shard) -> score -> log."""
@@ -41,6 +48,11 @@ def group(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, An
     return once(run_uri, property_index, lambda run, started: _group(spec, run, property_index, started))
 
 
+def search(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
+    """sample -> query -> per chunk of seeds (ask <-> query <-> tell) -> score -> log."""
+    return once(run_uri, property_index, lambda run, started: _search(spec, run, property_index, started))
+
+
 def surrogate(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str, Any]:
     """sample -> query -> (generate -> query) -> fit -> score -> log."""
     return once(run_uri, property_index, lambda run, started: _surrogate(spec, run, property_index, started))
@@ -49,10 +61,7 @@ def surrogate(spec: PropertySpec, run_uri: str, property_index: int) -> dict[str
 def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str, Any]:
     reason = check_predictions_backend(run, spec.name, spec.new_queries)
     if reason is not None:
-        report = PropertyReport(
-            property=spec.name, status="skipped", reason=reason, explanation=f"{reason}.", skipped={"not_applicable": 0}
-        )
-        return log_report(run, index, report, {}, started)
+        return _skipped(spec, run, index, started, reason)
     cases = generate_all(run, spec.name, index)
     with turn(run, index):
         asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *cases])
@@ -62,6 +71,27 @@ def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> d
             "attributed": attribute(run, spec.name, index, cases, asked),
         }
     return _score(run, spec.name, index, cases, asked, started, more)
+
+
+def _skipped(spec: PropertySpec, run: Run, index: int, started: float, reason: str) -> dict[str, Any]:
+    report = PropertyReport(
+        property=spec.name, status="skipped", reason=reason, explanation=f"{reason}.", skipped={"not_applicable": 0}
+    )
+    return log_report(run, index, report, {}, started)
+
+
+def _search(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str, Any]:
+    reason = check_predictions_backend(run, spec.name, spec.new_queries)
+    if reason is not None:
+        return _skipped(spec, run, index, started, reason)
+    with turn(run, index):
+        asked = query(run, spec.name, [ref.to_dict() for ref in run.seeds])
+        base = baseline_of(run, index)
+        reason = misfit(run, index, base)
+        found = attack(run, spec.name, index, base, asked) if reason is None else None
+    if reason is not None:
+        return {**_skipped(spec, run, index, started, reason), "needed": asked["needed"]}
+    return _score(run, spec.name, index, [], asked, started, {"attacked": found})
 
 
 def _group(spec: PropertySpec, run: Run, index: int, started: float) -> dict[str, Any]:
@@ -126,6 +156,42 @@ def generate(run: Run, name: str, jobs: list[dict[str, Any]]) -> list[dict[str, 
         results = results_of(futures, lambda done: live.progress(name, "generate", done, len(jobs)))
     made = made_again(run.store, results, lambda place: make.with_options(refresh_cache=True)(jobs[place], run.uri))
     return [one["cases"] for one in made]
+
+
+def attack(run: Run, name: str, index: int, base: Baseline, asked: dict[str, Any]) -> dict[str, Any]:
+    """Searches on the seeds that the model gets right, by the property's method and then by its baselines; adds the counts to
+    `asked`. Returns the artifact that lists the tables of how the searches ended."""
+    limit = time_limit(run, index)
+    deadline = None if limit is None else time.time() + limit
+    waves = [Wave(search, keep=place == 0) for place, search in enumerate(methods(run, index, base))]
+    for place, wave in enumerate(waves):
+        stage = SEARCH if place == 0 else wave.search.name
+        while shards := chunks(run, base, wave, stage, deadline):
+            seeds = len(attacked_ranks(base)) - len(wave.ended)
+            live.begin(name, stage, seeds)
+            tell = partial(_tell_searches, name, stage, seeds) if run.pool else _tell_nothing
+            done, lost = spread(run, name, "attack", shards, seeds * MEAN_QUERIES, tell)
+            if not wave.add(run, done.values()) and not lost:
+                break  # nothing is left to pay with
+    needed = [asked["needed"], *(ref for wave in waves for ref in wave.digests)]
+    union = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed]))
+    asked |= {
+        "needed": run.store.put(union.tobytes(), "digests", len(union)).to_dict(),
+        "planned": len(union),
+        "sent": asked["sent"] + sum(wave.sent for wave in waves),
+        "errors": asked["errors"] + sum(wave.errors for wave in waves),
+        "unasked": len(attacked_ranks(base)) - len(waves[0].ended),
+    }
+    asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"], 0)
+    return run.store.put_json({"parts": [wave.parts for wave in waves]}).to_dict()
+
+
+def _tell_searches(name: str, stage: str, seeds: int, done: Done) -> None:
+    live.progress(name, stage, min(sum_of(done, "ended"), seeds), seeds)
+
+
+def _tell_nothing(done: Done) -> None:
+    """The chunks of this process tell themselves how far they are, search by search."""
 
 
 def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[str, Any]:

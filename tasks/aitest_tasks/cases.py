@@ -62,7 +62,7 @@ class CaseBlock:
     explanation: list[str | None]
     distance: NDArray[np.float64]
     input_uri: list[str]
-    asked: NDArray[np.bool_]
+    asked: NDArray[Any]  # how many queries each has cost
     ranks: NDArray[np.int64]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from aitest_lib.config.suite import searches_of, transforms_of
+from aitest_lib.config.suite import attacks_of, searches_of, transforms_of
 from aitest_lib.properties.catalog import spec
+from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.base import Transform
 from aitest_tasks.runs import Run
@@ -15,6 +16,14 @@ def searches(run: Run, index: int) -> list[StrengthSearch]:
     if spec(config.property).shape != "perturbation":
         return []
     return searches_of(config, run.suite.document, ("properties", index))
+
+
+def attacks(run: Run, index: int) -> list[ImageSearch]:
+    """The adversarial search of a property and the baselines beside it; none for other shapes."""
+    config = run.suite.suite.properties[index]
+    if spec(config.property).shape != "search":
+        return []
+    return attacks_of(config, run.suite.document, ("properties", index))
 
 
 def components(run: Run, index: int) -> list[Transform]:

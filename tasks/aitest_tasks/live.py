@@ -27,6 +27,7 @@ class _Live:
     listeners: list[ProgressListener] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
     running: int = 0
+    done: dict[tuple[str, str], int] = field(default_factory=dict)  # by property and stage, where tasks count together
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -76,6 +77,20 @@ def progress(name: str, stage: str, done: int, total: int, note: str = "") -> No
     """Tells the listeners how far a property is."""
     for listener in list(_live.listeners):
         listener(name, stage, done, total, note)
+
+
+def advance(name: str, stage: str, by: int, total: int) -> None:
+    """Tells the listeners that a property is so much further; tasks that work side by side count together."""
+    with _live.lock:
+        done = _live.done[name, stage] = _live.done.get((name, stage), 0) + by
+    progress(name, stage, min(done, total), total)
+
+
+def begin(name: str, stage: str, total: int) -> None:
+    """Sets the count of `advance` to zero and tells the listeners."""
+    with _live.lock:
+        _live.done[name, stage] = 0
+    progress(name, stage, 0, total)
 
 
 @contextmanager

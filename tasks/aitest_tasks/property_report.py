@@ -91,10 +91,10 @@ def slice_figures(
     base: Baseline,
     counted: NDArray[np.bool_],
     tallies: Sequence[Tally] | None,
-    agree: NDArray[np.bool_] | None = None,
+    share: tuple[str, NDArray[np.bool_]] | None = None,
 ) -> list[Figure]:
-    """The main figure in every slice of the protected columns, and of the columns that a gate names. `agree` (seeds,): does a
-    surrogate answer as the model does."""
+    """The main figure in every slice of the protected columns, and of the columns that a gate names. `share`: the
+    name of the figure where it is the share of a mask (seeds,)."""
     named = {
         key
         for given in config.gates.values()
@@ -117,9 +117,9 @@ def slice_figures(
                 alone = len(tallies) == 1 and base.descent is None
                 estimate = wilson(int(kept.sum()), int(trials.sum())) if alone else clustered_rate(kept, trials)
                 figures.append(Figure(name="pass_rate", slice=where, estimate=estimate))
-            elif agree is not None:
-                estimate = rate_of_rows(agree[inside], base.descent_of(inside))
-                figures.append(Figure(name="fidelity", slice=where, estimate=estimate))
+            elif share is not None:
+                estimate = rate_of_rows(share[1][inside], base.descent_of(inside))
+                figures.append(Figure(name=share[0], slice=where, estimate=estimate))
             elif base.oracle.classifier:
                 estimate = rate_of_rows(base.right[inside], base.descent_of(inside))
                 figures.append(Figure(name="accuracy", slice=where, estimate=estimate))

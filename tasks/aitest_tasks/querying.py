@@ -171,7 +171,7 @@ def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict
         if run.options.get("scheduler") and share and share["rate"]:
             live.pause(1 / share["rate"])  # the stream may have been another worker's just now
         for inputs, digests in loads(run, plan["parts"]):
-            reasons = error_reasons(digests, ask(run, inputs, digests, plan["repeat"]))
+            reasons = error_reasons(digests, ask(run, inputs, digests, plan["repeat"])[0])
             if plan["repeat"] == 0:
                 add_errors(run, reasons)
             sent, errors = sent + len(digests), errors + len(reasons)
@@ -207,8 +207,9 @@ def shard_lost(run: Run, shard: dict[str, Any], reason: str) -> dict[str, Any]:
     return {"sent": sent, "errors": len(reasons)}
 
 
-def ask(run: Run, inputs: Inputs, digests: NDArray[np.void], repeat: int) -> Predictions:
-    """Puts inputs to the model and keeps what it answered, also what it answered before it could be used no more."""
+def ask(run: Run, inputs: Inputs, digests: NDArray[np.void], repeat: int) -> tuple[Predictions, str | None]:
+    """Puts inputs to the model and keeps what it answered, also what it answered before it could be used no more. Returns the
+    answers and where the usable ones stand in the store."""
     try:
         answers = predict(run_model(run), inputs)
     except (ModelUnavailable, Interrupted) as error:
@@ -220,8 +221,7 @@ def ask(run: Run, inputs: Inputs, digests: NDArray[np.void], repeat: int) -> Pre
     except AitestError as error:
         size = len(inputs)
         answers = Predictions(np.full(size, None, dtype=object), None, np.full(size, str(error), dtype=object))
-    write_segment(run.store, run.answers, digests, answers, run.run_id, repeat)
-    return answers
+    return answers, write_segment(run.store, run.answers, digests, answers, run.run_id, repeat)
 
 
 def _shard(refs: Sequence[ArtifactRef], sources: NDArray[np.int64], rows: NDArray[np.int64], repeat: int) -> dict[str, Any]:

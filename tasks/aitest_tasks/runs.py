@@ -24,7 +24,7 @@ from aitest_lib.artifacts.store import Store
 from aitest_lib.canonical import digest
 from aitest_lib.config.card import LoadedCard, load_card_data
 from aitest_lib.config.loading import Document, Location
-from aitest_lib.config.suite import LoadedSuite, searches_of, suite_of, transforms_of
+from aitest_lib.config.suite import LoadedSuite, attacks_of, searches_of, suite_of, transforms_of
 from aitest_lib.config.templates import modality
 from aitest_lib.data.schema import Profile
 from aitest_lib.data.sources import Source, open_source
@@ -253,6 +253,9 @@ def fingerprints(loaded: LoadedSuite) -> dict[str, str]:
             parts: list[Transform | StrengthSearch] = [*transforms_of(item, loaded.document, at)]
             parts += searches_of(item, loaded.document, at)
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in parts])
+        if spec(item.property).shape == "search":
+            attacks = attacks_of(item, loaded.document, ("properties", index))
+            result[f"{index}.{item.property}"] = digest([attack.fingerprint() for attack in attacks])
         if spec(item.property).shape == "surrogate":
             own = (TreeSurrogate(), MAKING, Trepan())
             result[f"{index}.{item.property}"] = digest([part.fingerprint() for part in own])

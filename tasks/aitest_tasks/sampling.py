@@ -102,7 +102,8 @@ def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
         made: list[Any] = []
         if spec(item.property).shape == "perturbation":
             made = [*transforms_of(item, loaded.document, at), *searches_of(item, loaded.document, at)]
-        known = {*names, "class", "label", "size", *(key for part in made for key in part.slice)}
+        own = {"queries"} if spec(item.property).shape == "search" else set[str]()
+        known = {*names, *own, "class", "label", "size", *(key for part in made for key in part.slice)}
         for metric, given in item.gates.items():
             for gate in given if isinstance(given, list) else [given]:
                 for key in gate.slice or {}:

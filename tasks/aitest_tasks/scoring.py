@@ -13,8 +13,9 @@ from aitest_lib.properties.catalog import spec
 from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.attack_scoring import score_attack
 from aitest_tasks.caching import CACHED, job_key
-from aitest_tasks.components import components, searches
+from aitest_tasks.components import attacks, components, searches
 from aitest_tasks.corruption_error import baseline_errors
 from aitest_tasks.group_scoring import score_group
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
@@ -24,12 +25,13 @@ from aitest_tasks.runs import Run, open_run
 from aitest_tasks.tree_scoring import score_tree
 
 SCORING_VERSION = 1
-SCORERS = {"perturbation": score_perturbation, "group": score_group, "surrogate": score_tree}
+SCORERS = {"perturbation": score_perturbation, "group": score_group, "search": score_attack, "surrogate": score_tree}
 
 
 def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, more: dict[str, Any]) -> dict[str, Any]:
     """Everything that a property's report depends on; the answers stand in it by their digest. `more`: what was asked beyond
-    the cases of all components: `flips`, the artifacts that list what was `searched` and `attributed`, and the `surrogate`."""
+    the cases of all components: `flips`, the artifacts that list what was `searched`, `attributed` and `attacked`, and the
+    `surrogate`."""
     config = run.suite.suite.properties[index]
     books = [answer_book(run, repeat) for repeat in range(1 if run.prepared["deterministic"] else 1 + SELF_FLIP_REPEATS)]
     refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases)]
@@ -37,6 +39,9 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         refs.append(ArtifactRef.of(more["flips"]["ref"]))
     for listed in (more.get("searched"), more.get("attributed")):
         refs += [ArtifactRef.of(one["ref"]) for one in run.store.get_json(ArtifactRef.of(listed))] if listed else []
+    if more.get("attacked"):
+        parts = run.store.get_json(ArtifactRef.of(more["attacked"]))["parts"]
+        refs += [ArtifactRef.of(ref) for method in parts for ref in method]
     return {
         "aitest": __version__,  # a release may word a sentence differently; scoring again costs no query
         "scoring": SCORING_VERSION,
@@ -47,6 +52,7 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         ),
         "components": [item.fingerprint() for item in components(run, index)],
         "searches": [item.fingerprint() for item in searches(run, index)],
+        "attacks": [item.fingerprint() for item in attacks(run, index)],
         "cases": cases,
         "seeds": [ref.to_dict() for ref in run.seeds],
         "profile": run.prepared["profile"],

@@ -1,9 +1,9 @@
 """How several processes share one run: they claim properties and shards in the store, and nobody waits for the dead.
 
     runs/<id>/claims/<what>/<n>.json   {"by": token}; the last one counts, for as long as its process is present
-    runs/<id>/plans/<time>/plan.json   the shards of queries that are open to everybody, and whose they are
+    runs/<id>/plans/<time>/plan.json   the shards that are open to everybody, and whose they are
     runs/<id>/plans/<time>/taken/<n>   who asks shard n
-    runs/<id>/plans/<time>/done/<n>    {"sent", "errors"}: shard n is asked
+    runs/<id>/plans/<time>/done/<n>    {"sent", "errors", …}: what came of shard n
     runs/<id>/plans/<time>/closed.json nobody need look at the plan any more
     runs/<id>/asked/<index>.json       property `index` has all its answers: the next one may ask
     runs/<id>/results/<index>.json     property `index` is done
@@ -18,13 +18,15 @@ import os
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from aitest_lib.artifacts.store import json_bytes
 from aitest_lib.errors import ArtifactMissing
 from aitest_tasks.leases import is_present
 from aitest_tasks.records import RECORDS, misfit
 from aitest_tasks.runs import Run
+
+Kind = Literal["query", "attack"]  # of work: which task takes a shard
 
 
 def claim(run: Run, what: str, token: str) -> bool:
@@ -87,18 +89,19 @@ def begin_again(run: Run) -> None:
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """Shards of queries that every process of the run may take from."""
+    """Shards of work that every process of the run may take from: queries to ask, or seeds to search on."""
 
     run: Run
     name: str
     property_name: str
     shards: list[dict[str, Any]]
+    kind: Kind = "query"
 
     @classmethod
-    def publish(cls, run: Run, property_name: str, shards: list[dict[str, Any]]) -> SharedPlan:
+    def publish(cls, run: Run, property_name: str, shards: list[dict[str, Any]], kind: Kind = "query") -> SharedPlan:
         """Opens the shards to everybody."""
-        plan = cls(run, f"{time.time_ns():020d}-{os.urandom(4).hex()}", property_name, shards)
-        run.store.write_json(plan._path("plan.json"), {"property": property_name, "shards": shards})
+        plan = cls(run, f"{time.time_ns():020d}-{os.urandom(4).hex()}", property_name, shards, kind)
+        run.store.write_json(plan._path("plan.json"), {"property": property_name, "shards": shards, "kind": kind})
         return plan
 
     @classmethod
@@ -109,7 +112,7 @@ class SharedPlan:
             found = run.store.read_json(plan._path("plan.json"))
         except ArtifactMissing:
             return None
-        return None if plan.is_closed() else cls(run, name, str(found["property"]), list(found["shards"]))
+        return None if plan.is_closed() else cls(run, name, str(found["property"]), list(found["shards"]), found["kind"])
 
     @classmethod
     def open_one(cls, run: Run) -> SharedPlan | None:
@@ -138,11 +141,11 @@ class SharedPlan:
                 yield place
 
     def finish(self, place: int, result: dict[str, Any]) -> None:
-        """Says that a shard is asked."""
-        self.run.store.write_json(self._path(f"done/{place:06d}.json"), {key: result[key] for key in ("sent", "errors")})
+        """Says what came of a shard."""
+        self.run.store.write_json(self._path(f"done/{place:06d}.json"), result)
 
-    def done(self, known: Collection[int] = ()) -> dict[int, dict[str, int]]:
-        """The counts of the shards that are asked, by place; those `known` already left out."""
+    def done(self, known: Collection[int] = ()) -> dict[int, dict[str, Any]]:
+        """What came of the shards that are done, by place; those `known` already left out."""
         paths = [path for path in self.run.store.files(self._path("done")) if _place(path) not in known]
         return {_place(path): self.run.store.read_json(path) for path in paths}
 

@@ -89,7 +89,7 @@ def score_tree(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]
     )
     others = [answers_in(one, base)[nodes[known]] for one, nodes in zip(drawn, reached[1 + len(front) :], strict=True)]
     figures.append(stability(others, 0.0 if base.oracle.classifier else base.oracle.tolerance))
-    figures += slice_figures(run, config, base, counted, None, ~failing)
+    figures += slice_figures(run, config, base, counted, None, ("fidelity", ~failing))
     ranked = rank_slices(base.columns, counted, failing, confidence)
     seen = [nodes[known] for nodes in reached[1:]]
     points = _front(front, seen, tree, base, base.answers[:held][known], descent, confidence)

@@ -12,7 +12,7 @@ import numpy as np
 from aitest_lib.canonical import array_digest
 from aitest_lib.searches.image.base import Image, ImageSearch, Moves, Noise, Reply, Seed, Together, Try
 
-End = Literal["broken", "resisted", "exhausted", "unanswered"]
+End = Literal["broken", "resisted", "exhausted", "unanswered", "unpaid", "late"]
 COLOURS = 3
 STUBBORN = 1_000  # tries in a row that were tried before: the search has nothing left to try
 SILENT = 10  # queries in a row without a usable answer, from the first on: the model does not answer this image
@@ -119,6 +119,10 @@ class Attack:
                 self._weigh(attempt, run, candidate, reply)
             run.votes.append(reply.broken)
             self._settle(candidate.place, run.known[candidate.digest])
+
+    def give_up(self, place: int, end: End) -> None:
+        """Ends the search on an image for a reason that is not its own: nobody pays for it, or it is late."""
+        self._end(place, end)
 
     def _weigh(self, attempt: Attempt, run: _Run, candidate: Candidate, reply: Reply) -> None:
         """Keeps the candidate that came nearest."""

@@ -74,7 +74,7 @@ class ImageSearch(Component):
 
     kind: ClassVar[str] = "image_search"
     needs_scores: ClassVar[bool] = False  # of no use where only labels are known
-    delta: float = parameter(help="largest change of a pixel's channel, of the range 0 to 1", gt=0, le=1)
+    delta: float = parameter(8 / LEVELS, help="largest change of a pixel's channel, of the range 0 to 1", gt=0, le=1)
     queries: int = parameter(250, help="queries that one image may cost at most", ge=1)
     labels_only: bool = parameter(False, help="use labels alone, also where the model gives scores")
 

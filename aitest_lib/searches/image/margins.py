@@ -13,9 +13,10 @@ SMALLEST = 1e-12  # a score below it counts as this much, so that its logarithm 
 def replies(
     codes: NDArray[np.float64], scores: NDArray[np.float64] | None, labels: NDArray[np.float64], labels_only: bool
 ) -> list[Reply]:
-    """The replies to n answers: class `codes` (n,), -1 (NaN) where there is none, `scores` (n, classes) or None, and the right
-    classes `labels` (n,). The label that the model names decides what is broken; scores say how far it is from there."""
-    known = codes >= 0
+    """The replies to n answers: class `codes` (n,), NaN where there is none and -1 where it is no known class, `scores`
+    (n, classes) or None, and the right classes `labels` (n,). The label that the model names decides what is broken; scores say
+    how far it is from there."""
+    known = ~np.isnan(codes)
     broken = known & (codes != labels)
     margin = np.where(broken, -1.0, 1.0)
     if scores is not None and not labels_only and scores.shape[1] > 1:

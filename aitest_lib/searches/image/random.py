@@ -9,8 +9,8 @@ import numpy as np
 
 from aitest_lib.parameters import parameter
 from aitest_lib.registry import register
-from aitest_lib.searches.image.base import ImageSearch, Moves, Noise, Seed, Try
-from aitest_lib.searches.image.tiles import enlarged, tile_grid
+from aitest_lib.searches.image.base import ImageSearch, Moves, Seed, Try
+from aitest_lib.searches.image.tiles import enlarged, random_signs, tile_grid
 
 
 @register
@@ -26,6 +26,5 @@ class RandomTiles(ImageSearch):
         """Corner after corner, whatever the replies."""
         grid = tile_grid(seed.image.shape, self.tiles)
         while True:
-            signs = rng.integers(0, 2, (*grid, seed.image.shape[2]), dtype=np.int16) * 2 - 1
-            noise: Noise = enlarged(signs, seed.image.shape) * np.int16(seed.radius)
-            yield Try(noise)
+            signs = random_signs(rng, (*grid, seed.image.shape[2]))
+            yield Try(enlarged(signs * np.int16(seed.radius), seed.image.shape))
