@@ -171,7 +171,7 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")
         if spec(item.property).shape == "search":
-            attacks_of(item, document, at)
+            _check_budgets(item, attacks_of(item, document, at)[0].queries, document, at)
         if item.baseline_run is not None and "mean_corruption_error" not in known:
             raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
         _check_keys(item, document, at)
@@ -203,6 +203,19 @@ def _check_keys(item: PropertyConfig, document: Document, at: Location) -> None:
         raise document.error((*at, "search"), f"{item.property} searches for nothing; remove the key")
     if item.generation == "none" and item.generated:
         raise document.error((*at, "generated"), "got rows to generate and `generation: none`; remove one of them")
+
+
+def _check_budgets(item: PropertyConfig, queries: int, document: Document, at: Location) -> None:
+    """Gates on the success within more queries than a search may cost."""
+    for metric, given in item.gates.items():
+        for gate in given if isinstance(given, list) else [given]:
+            named = (gate.slice or {}).get("queries")
+            whole = isinstance(named, int) and not isinstance(named, bool)
+            if named is not None and not (whole and 1 <= named <= queries):  # type: ignore[operator]
+                problem = (
+                    f"slice: got queries {named!r}, expected a whole number from 1 to the {queries} that a search may cost"
+                )
+                raise document.error((*at, "gates", metric), problem)
 
 
 def _check_searched(item: PropertyConfig, document: Document, at: Location) -> None:

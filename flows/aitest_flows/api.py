@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MOST_SAMPLED = 2_000
 AUDIT_SAMPLE = {"image": 500}  # asked under every transform and severity
-LABEL_FREE = {"pass_rate"}  # figures that need no labels
+LABEL_FREE = {"pass_rate", "attacked_accuracy"}  # figures that need no labels
 
 
 def run(suite: str | Path, **options: Any) -> RunReport:

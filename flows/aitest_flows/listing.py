@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from aitest_flows.ready_cards import ready_cards
+from aitest_lib.component import Component
 from aitest_lib.config.card import Card
+from aitest_lib.config.searches import image_searches
 from aitest_lib.config.suite import Suite
 from aitest_lib.config.transforms import BREAKING_POINT, COMPOSE
 from aitest_lib.errors import InputError
@@ -27,7 +29,7 @@ def transforms() -> Listing:
     for name, cls in components().items():
         if not issubclass(cls, Transform):
             continue
-        lines = [" ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())]
+        lines = [_summary(cls)]
         if name == COMPOSE:
             entries.append(
                 (f"{name} ({cls.modality})", [*lines, "write it as {compose: [rotate, {name: brightness, delta: 0.2}]}"])
@@ -38,10 +40,28 @@ def transforms() -> Listing:
             if item["name"] == "severity":
                 lines += severities
                 continue
-            facts = [f"default {item['default']}" if item["default"] else "", item["range"], item["unit"], item["help"]]
-            lines.append(f"{item['name']}: {'; '.join(fact for fact in facts if fact)}")
+            lines.append(_parameter_line(item))
         entries.append((f"{name} ({cls.modality})", lines))
     return entries
+
+
+def searches() -> Listing:
+    """Every adversarial search of images, with its parameters; a suite sets `delta`, `queries` and `labels_only`."""
+    entries: Listing = []
+    for name, cls in image_searches().items():
+        needs = ["needs a model that gives scores"] if cls.needs_scores else []
+        entries.append((name, [_summary(cls), *needs, *(_parameter_line(item) for item in describe(cls))]))
+    return entries
+
+
+def _summary(cls: type[Component]) -> str:
+    """The first paragraph of a component's docstring."""
+    return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def _parameter_line(item: dict[str, str]) -> str:
+    facts = [f"default {item['default']}" if item["default"] else "", item["range"], item["unit"], item["help"]]
+    return f"{item['name']}: {'; '.join(fact for fact in facts if fact)}"
 
 
 def severity_lines(cls: type[ImageTransform]) -> list[str]:
@@ -124,5 +144,9 @@ def cards() -> list[tuple[str, str, str, str]]:
     return [(ready.name, ready.card.type, ready.service, ready.backend) for ready in ready_cards()]
 
 
-LISTS: dict[str, Callable[[], Listing]] = {"properties": properties, "transforms": transforms}
+LISTS: dict[str, Callable[[], Listing]] = {
+    "properties": properties,
+    "transforms": transforms,
+    "searches": searches,
+}
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"suite": suite_schema, "model": card_schema}

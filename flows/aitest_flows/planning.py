@@ -15,7 +15,7 @@ from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.stats.planning import decidable
 from aitest_lib.transforms.tabular import loose_columns
 from aitest_lib.types import ArtifactRef
-from aitest_tasks.components import components, searches
+from aitest_tasks.components import attacks, components, searches
 from aitest_tasks.generation import generation_job, write
 from aitest_tasks.growing_more import most_generated
 from aitest_tasks.growing_rows import from_training, growing_job, held_out, write_growing
@@ -95,6 +95,7 @@ def _plan(run: Run) -> dict[str, Any]:
     examples = sum(_most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips)
     examples += sum(item.search.queries * seeds["seeds"] for index in run.properties for item in searches(run, index))
     examples += sum(most_generated(run, index, sum(ref["rows"] for ref in growing)) for index, growing in grown.items())
+    examples += sum(search.queries * seeds["seeds"] for index in run.properties for search in attacks(run, index))
     if run.record["card"] and run.record["card"].get("predictions"):
         examples = 0
     total = make_plan(run, [ArtifactRef.of(ref) for ref in every], book, 0, run.budget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import TableWriter, get_table
 from aitest_lib.canonical import canonical_json
 from aitest_lib.config.suite import PropertyConfig
-from aitest_lib.reports.explain_attack import explain_attack_case, explain_resisted
+from aitest_lib.reports.explain_attack import attack_gate_reason, explain_attack_case, explain_resisted
 from aitest_lib.reports.report import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
@@ -142,7 +143,20 @@ def score_attack(run: Run, index: int, config: PropertyConfig, job: dict[str, An
         stopped=_stopped(main, job["unpaid"], search),
     )
     ranked = rank_slices(base.columns, counted, broken, confidence)
-    return finish(run, config, figures, base, log, writer, sample, ranked, adversarial=report)
+    late = int((main.end == "late").sum())
+    return finish(
+        run,
+        config,
+        figures,
+        base,
+        log,
+        writer,
+        sample,
+        ranked,
+        incomplete=f"time limit: {late:,} searches were not finished" if late else None,
+        reason_of=partial(attack_gate_reason, report),
+        adversarial=report,
+    )
 
 
 def _outcomes(scorer: InvarianceScorer, base: Baseline, main: Found) -> tuple[NDArray[np.int8], NDArray[np.object_]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from aitest_lib.artifacts.codecs import TableWriter
 from aitest_lib.config.suite import PropertyConfig, Suite
 from aitest_lib.reports.explain import explain_property
-from aitest_lib.reports.report import Confusion, PropertyReport, SliceFinding
+from aitest_lib.reports.report import Confusion, GateResult, PropertyReport, SliceFinding
 from aitest_lib.reports.slices import slice_order
 from aitest_lib.scorers.figures import Figure, judge_gates, status_of
-from aitest_lib.scorers.invariance import Tally
+from aitest_lib.scorers.invariance import BUDGET, Tally
 from aitest_lib.stats.clusters import clustered_rate, rate_of_rows
 from aitest_lib.stats.intervals import mean, wilson
 from aitest_tasks.baseline import Baseline
@@ -36,16 +36,22 @@ def finish(
     ranked: list[SliceFinding],
     table: Confusion | None = None,
     changes: list[SliceFinding] | None = None,
+    incomplete: str | None = None,
+    reason_of: Callable[[GateResult], str] | None = None,
     **found: Any,
 ) -> dict[str, Any]:
     """Stores the report of a property, its cases and those to show. `ranked`, `changes`: slices by how much they fail;
+    `incomplete`: why not everything was asked, where that is not the budget; `reason_of`: the words for a gate's verdict;
     `found`: what else the report holds."""
     suite = run.suite.suite
     confidence = float(setting(suite, config, "confidence"))
-    incomplete = f"budget: {log.skipped['budget']:,} cases were not asked" if log.skipped["budget"] else None
+    if log.skipped[BUDGET] and incomplete is None:
+        incomplete = f"budget: {log.skipped[BUDGET]:,} cases were not asked"
     gates = judge_gates(
         config.gates, figures, confidence=confidence, decide=setting(suite, config, "decide"), incomplete=incomplete
     )
+    if reason_of is not None:
+        gates = [gate.model_copy(update={"reason": reason_of(gate)}) for gate in gates]
     judged = log.counts.passed + log.counts.failed + log.counts.error
     error_rate = log.counts.error / judged if judged else 0.0
     most = float(setting(suite, config, "max_error_rate"))

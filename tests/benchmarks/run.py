@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from adversarial import PARTS as ATTACKS
+from adversarial import adversarial
 from compare import compare
 from growth import growth, memory
 from idle import idle
@@ -181,6 +183,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "image-memory": image_memory,
     "synthesis": synthesis,
     "trees": trees,
+    "adversarial": adversarial,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,
@@ -197,8 +200,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4, help="spread: workers of the pool, and of the cluster (4)")
     parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA), help="trees: which tables (all)")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="trees: which models (all)")
-    parser.add_argument("--seeds", type=int, default=5, help="trees: splits, each with models of its own (5)")
+    parser.add_argument("--seeds", type=int, help="trees: splits, each with models of its own (5); adversarial: runs (3)")
     parser.add_argument("--trustee-seeds", type=int, default=2, help="trees: on how many of them Trustee stands beside (2)")
+    parser.add_argument("--parts", nargs="*", choices=ATTACKS, default=list(ATTACKS), help="adversarial: which tables (all)")
+    parser.add_argument("--methods", nargs="*", default=[], help="adversarial: which of aitest's searches (all)")
+    parser.add_argument("--images", type=int, default=200, help="adversarial: how many images that the model reads right (200)")
+    parser.add_argument("--peers-images", type=int, default=30, help="adversarial: on how many of them peers stand beside (30)")
+    parser.add_argument("--weights", type=Path, help="adversarial: a folder that keeps the trained networks (trained anew)")
     given = parser.parse_args()
     if strange := sorted(set(given.names) - set(BENCHMARKS)):
         parser.error(f"got {strange[0]}, expected one of {', '.join(BENCHMARKS)}")
@@ -206,7 +214,10 @@ def main() -> None:
         if name == "spread":
             spread(given.seconds, given.workers)
         elif name == "trees":
-            trees(given.data, given.models, given.seeds, given.trustee_seeds)
+            trees(given.data, given.models, given.seeds or 5, given.trustee_seeds)
+        elif name == "adversarial":
+            sizes = given.images, given.peers_images, given.seeds or 3
+            adversarial(given.parts, given.methods, *sizes, given.weights)
         else:
             BENCHMARKS[name]()
 

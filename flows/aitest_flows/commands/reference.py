@@ -13,7 +13,9 @@ from aitest_lib.errors import InputError, unknown
 MOST_RUNS = 30
 
 
-def list_what(what: Annotated[str, typer.Argument(metavar="properties|transforms|cards|runs", help="What to list.")]) -> None:
+def list_what(
+    what: Annotated[str, typer.Argument(metavar="properties|transforms|searches|cards|runs", help="What to list.")],
+) -> None:
     """List what there is, with parameters and units."""
     from rich.padding import Padding
     from rich.text import Text
