@@ -9,12 +9,13 @@ from itertools import pairwise
 from aitest_lib.reports import svg
 from aitest_lib.reports.attack_view import method_name, norm_words, within
 from aitest_lib.reports.plots import LIGHT, Palette, Scale
-from aitest_lib.reports.report import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
+from aitest_lib.reports.records import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
 from aitest_lib.reports.tables import clip, interval, number, printable
 
 WIDTH, HEIGHT = 470.0, 262.0  # px of a panel
 MAX_CLASSES = 20  # bars
 MAX_BARS = 24  # of the histogram of norms
+ROOM = 36.0  # px that the label of a budget needs beside the one before it
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 456.0, 30.0, 214.0
 _DASHES = ("7 4", "2 3", "9 3 2 3", "4 2")  # of the baselines, in their order
 
@@ -66,8 +67,8 @@ def classes_plot(classes: list[ClassAttack], palette: Palette = LIGHT) -> str:
     if len(known) < 2:
         return ""
     shown, row = known[:MAX_CLASSES], 22.0
-    names = [clip(item.label, 15) or "(empty)" for item in shown]
-    left, right = 24 + 7.2 * max(map(len, names)), 366.0
+    names = [clip(item.label, 13) or "(empty)" for item in shown]
+    left, right = 24 + 8 * max(map(len, names)), 366.0
     scale = Scale(0.0, 1.0, left, right)
     marks = [svg.text(12, 16, "images broken by class", palette.ink, weight=600)]
     for place, (item, name) in enumerate(zip(shown, names, strict=True)):
@@ -122,10 +123,10 @@ class _Queries:
         return self._scale(math.log10(max(queries, 1)))
 
     def ticks(self) -> list[int]:
-        """1, 2, 5, 10, …, and the budget in place of those next to it."""
-        usual = [m * 10**power for power in range(math.ceil(math.log10(self._budget))) for m in (1, 2, 5)]
-        room = 34.0 if self._budget < 10_000 else 40.0
-        kept = [tick for tick in usual if tick < self._budget and self(self._budget) - self(tick) > room]
+        """1, 2, 5, 10, …, of large budgets 1, 10, 100, …, and the budget in place of those next to it."""
+        steps = (1, 2, 5) if self._budget <= 1_000 else (1,)
+        usual = [m * 10**power for power in range(math.ceil(math.log10(self._budget))) for m in steps]
+        kept = [tick for tick in usual if tick < self._budget and self(self._budget) - self(tick) > ROOM]
         return [*kept, self._budget]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitest_lib.reports.report import AdversarialReport, CurvePoint, SearchCurve
+from aitest_lib.reports.records import AdversarialReport, CurvePoint, SearchCurve
 from aitest_lib.reports.tables import clip
 
 BUDGETS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)

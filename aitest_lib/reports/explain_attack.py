@@ -6,15 +6,8 @@ None of them calls a model robust: a search that finds nothing has resisted noth
 from __future__ import annotations
 
 from aitest_lib.reports.attack_view import budgets, method_name, ordinal, within
-from aitest_lib.reports.report import (
-    AdversarialReport,
-    ClassAttack,
-    CurvePoint,
-    GateResult,
-    Metric,
-    PropertyReport,
-    SearchCurve,
-)
+from aitest_lib.reports.records import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
+from aitest_lib.reports.report import GateResult, Metric, PropertyReport
 from aitest_lib.reports.tables import clip, count, interval, listed, number
 
 MAX_NAMED = 3  # classes named in one sentence

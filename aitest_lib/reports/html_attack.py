@@ -9,7 +9,8 @@ from markupsafe import Markup
 from aitest_lib.reports import plots, tables
 from aitest_lib.reports.attack_plots import classes_plot, key_mark, norms_plot, success_plot
 from aitest_lib.reports.attack_view import budgets, method_name, norm_words, within
-from aitest_lib.reports.report import AdversarialReport, PropertyReport, SearchCurve
+from aitest_lib.reports.records import AdversarialReport, SearchCurve
+from aitest_lib.reports.report import PropertyReport
 
 _FACTS = {"clean_accuracy": "Untouched accuracy", "attacked_accuracy": "Attacked accuracy", "success_rate": "Images broken"}
 

@@ -65,13 +65,15 @@ def gallery_view(prop: PropertyReport, cases: list[FailingCase], limit: int) -> 
     """Cases as cards, at most `limit`; None where no case has pictures."""
     if not any(case.pictures for case in cases):
         return None
-    shown, label = [cases[place] for place in in_turns(cases, limit, case_amounts(prop))], case_strengths(prop)
-    names = _NAMES if prop.adversarial is None else _ATTACKED
-    if prop.adversarial is not None:
+    shown = [cases[place] for place in in_turns(cases, limit, case_amounts(prop))]
+    attack, label = prop.adversarial is not None, case_strengths(prop)
+    if attack:
         shown = _quickest_first(shown)
+    cards = [_attempt(case) for case in shown] if attack else [_card(case, label) for case in shown]
+    names = _ATTACKED if attack else _NAMES
     outcomes = Counter(case.outcome for case in shown)
     return {
-        "cards": [_card(case, label) for case in shown],
+        "cards": cards,
         "outcomes": [(name, names[name], outcomes[name], getattr(prop.cases, name)) for name in _ORDER if outcomes[name]],
         "lead": _gallery_lead(prop, shown),
         "legend": _gallery_legend(prop, shown),
@@ -144,12 +146,12 @@ def _strengths_in_turn(cases: Sequence[FailingCase], places: list[int], amount: 
 def _quickest_first(cases: Sequence[FailingCase]) -> list[FailingCase]:
     """Cases of a search by outcome, broken ones first; of each outcome every class in turn, the fewest queries first."""
     seen: Counter[tuple[Outcome, str | None]] = Counter()
-    ranked = []
-    for place, case in sorted(enumerate(cases), key=lambda item: (item[1].query or 0, item[0])):
+    turns = []
+    for case in sorted(cases, key=lambda case: case.query or 0):
         group = (case.outcome, case.seed_label)
-        ranked.append((_ORDER.index(case.outcome), seen[group], place))
+        turns.append((_ORDER.index(case.outcome), seen[group], case))
         seen[group] += 1
-    return [cases[place] for *_, place in sorted(ranked)]
+    return [case for *_, case in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def _gallery_lead(prop: PropertyReport, shown: Sequence[FailingCase]) -> str:
@@ -172,11 +174,21 @@ def _card(case: FailingCase, label: Callable[[str | None, float], str]) -> dict[
         "case": case,
         "words": _words(case),
         "strength": None if case.strength is None else label(case.transform, case.strength),
-        "query": None if case.query is None else f"{ordinal(case.query)} query",
+        "query": None,
         "pictures": [(picture, *_caption(case, picture)) for picture in case.pictures],
         "exact": all(max(picture.width, picture.height) <= EXACT for picture in case.pictures),
         "cells": [cell_words(name, value) for name, value in list(case.case.items())[:3]],
     }
+
+
+def _attempt(case: FailingCase) -> dict[str, Any]:
+    """The card of an attempt on an image; where there was none, the untouched image alone."""
+    card = _card(case, lambda _, delta: f"delta {delta:g}")
+    if case.outcome not in ("failed", "passed"):
+        return card | {"pictures": card["pictures"][:1], "strength": None}
+    names = {"Case": "Adversarial" if case.outcome == "failed" else "Nearest attempt", "Difference": "Noise"}
+    pictures = [(picture, names.get(title, title), said) for picture, title, said in card["pictures"]]
+    return card | {"pictures": pictures, "query": None if case.query is None else f"{ordinal(case.query)} query"}
 
 
 def _words(case: FailingCase) -> str:
@@ -191,10 +203,9 @@ def _caption(case: FailingCase, picture: Picture) -> tuple[str, str]:
     score = "" if case.score is None else f" ({case.score:.2f})"
     answer = "no answer" if case.observed is None else f"read as {tables.clip(case.observed, 40)}{score}"
     if picture.title == "difference":
-        return "Difference" if case.query is None else "Noise", picture.note
+        return "Difference", picture.note
     if picture.title == "case":
-        attempt = "Adversarial" if case.outcome == "failed" else "Nearest attempt"
-        return "Case" if case.query is None else attempt, answer
+        return "Case", answer
     label = None if case.seed_label is None else f"label {tables.clip(case.seed_label, 40)}"
     if case.transform is None:
         return "Image", ", ".join(filter(None, (label, answer)))

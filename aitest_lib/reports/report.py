@@ -6,18 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from aitest_lib.reports.records import AdversarialReport, Record
 from aitest_lib.types import Outcome, Status
 
 SCHEMA_VERSION = 1
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
-
-
-class Metric(_Record):
+class Metric(Record):
     """One figure with its one-sided bounds at the suite's confidence. Undefined: `value` null and a `reason`."""
 
     name: str
@@ -31,7 +28,7 @@ class Metric(_Record):
     reason: str | None = None
 
 
-class GateResult(_Record):
+class GateResult(Record):
     """The verdict on one gate and why."""
 
     metric: str
@@ -43,7 +40,7 @@ class GateResult(_Record):
     reason: str
 
 
-class CaseCounts(_Record):
+class CaseCounts(Record):
     """How the cases of a property ended."""
 
     total: int = 0
@@ -53,7 +50,7 @@ class CaseCounts(_Record):
     error: int = 0
 
 
-class Queries(_Record):
+class Queries(Record):
     """Distinct inputs: needed, put on the wire by this run, answered from the store; sentinels and retries apart."""
 
     planned: int = 0
@@ -64,7 +61,7 @@ class Queries(_Record):
     errors: int = 0
 
 
-class PropertyQueries(_Record):
+class PropertyQueries(Record):
     """Queries of one property."""
 
     planned: int = 0
@@ -72,7 +69,7 @@ class PropertyQueries(_Record):
     cached: int = 0
 
 
-class SliceFinding(_Record):
+class SliceFinding(Record):
     """A slice that fails more than the rest: `rate` of it and of the rest, difference with bounds, BH q-value. The rates are
     shares of failing seeds, or, where a seed has many cases (`share_of`), of failing cases; `failing`: seeds with a failure."""
 
@@ -90,14 +87,14 @@ class SliceFinding(_Record):
     share_of: Literal["seeds", "cases"] = "seeds"
 
 
-class Confusion(_Record):
+class Confusion(Record):
     """Counts, rows = label, columns = answer, both in the order of `classes`."""
 
     classes: list[str]
     counts: list[list[int]]
 
 
-class FeatureFlip(_Record):
+class FeatureFlip(Record):
     """How easily one column alone turns the model's answer (an existence proof, not a rate)."""
 
     column: str
@@ -108,7 +105,7 @@ class FeatureFlip(_Record):
     median_sd: float | None = None
 
 
-class Picture(_Record):
+class Picture(Record):
     """A picture as the page shows it: `src` a data URI, so that the page asks for nothing; `width` and `height` in px of the
     image it was made from; `note`: what was done to show it, e.g. how much a difference is amplified."""
 
@@ -120,7 +117,7 @@ class Picture(_Record):
     height: int
 
 
-class FailingCase(_Record):
+class FailingCase(Record):
     """One case beside its seed, ready to be shown: cells as text, private columns absent; images as `pictures`.
 
     Of images, cases that did not fail may stand among them as examples of their `outcome`, with the `reason` of a skip or
@@ -146,7 +143,7 @@ class FailingCase(_Record):
     query: int | None = None
 
 
-class BreakingPoints(_Record):
+class BreakingPoints(Record):
     """The smallest failing strengths found of one transform: `counts[i]` of the cases broke at level `levels[i]` (upper edges,
     weak to strong, of `parameter` in its `unit`), `unbroken` at none; `non_monotone` pass again above their first failure.
     `median` is that of the cases that broke."""
@@ -162,7 +159,7 @@ class BreakingPoints(_Record):
     queries_per_case: float
 
 
-class Attribution(_Record):
+class Attribution(Record):
     """What a link of a chain of transforms does: `turned` of the `of` failing cases of the chain pass without it."""
 
     transform: str
@@ -171,7 +168,7 @@ class Attribution(_Record):
     of: int
 
 
-class TreeNode(_Record):
+class TreeNode(Record):
     """A node of a surrogate tree as it is shown. `rows`: held-out rows that reach it, `agree`: those of them to which the tree
     answers as the model does; `counts`: the model's answers to them. At a leaf `answer` is the tree's; a decision node has a
     `test` and its two branches. `examples`: some rows of a leaf, cells as text, private columns absent."""
@@ -187,7 +184,7 @@ class TreeNode(_Record):
     examples: list[dict[str, str]] = Field(default_factory=list)
 
 
-class FrontPoint(_Record):
+class FrontPoint(Record):
     """One tree of the front: how much it agrees with the model on held-out rows (one-sided bounds), and how large it is."""
 
     fidelity: float
@@ -200,7 +197,7 @@ class FrontPoint(_Record):
     chosen: bool = False
 
 
-class TreeReport(_Record):
+class TreeReport(Record):
     """A surrogate tree: what it was grown on, what it looks like, and which others there were."""
 
     root: TreeNode
@@ -219,67 +216,14 @@ class TreeReport(_Record):
     seconds: float = 0.0  # CPU seconds to grow, prune and choose it
 
 
-class CurvePoint(_Record):
-    """Of the attacked images, `broken` within `queries` each: `rate` with one-sided bounds."""
-
-    queries: int
-    broken: int
-    rate: float
-    low: float
-    high: float
-
-
-class SearchCurve(_Record):
-    """What one method did to the attacked images: `attacked` those whose search ended by itself (success, or its queries
-    spent), `broken` of them; `unfinished`: ended by the run's budget, its time limit or errors. `median_queries`: of the broken
-    ones; `queries`: asked in all."""
-
-    method: str
-    baseline: bool
-    attacked: int
-    broken: int
-    unfinished: int
-    points: list[CurvePoint]
-    median_queries: float | None
-    queries: int
-
-
-class ClassAttack(_Record):
-    """Of the attacked images of a label, those that were broken."""
-
-    label: str
-    attacked: int
-    broken: int
-
-
-class AdversarialReport(_Record):
-    """An adversarial search: at most `queries` a seed, noise of at most `levels` of 255 grey levels (`delta` of the range 0 to
-    1) in any channel of any pixel. `curves`: the search's own first, then those of the baselines; `classes`: worst first.
-    `norms[i]`: broken images whose noise reaches i + 1 grey levels, as stored. `votes`: of how many answers a success needs the
-    majority (1: the model answers alike)."""
-
-    method: str
-    delta: float
-    levels: int
-    queries: int
-    labels_only: bool
-    votes: int = 1
-    right: int  # seeds that the model gets right: those that are attacked
-    wrong: int  # seeds that it gets wrong untouched
-    curves: list[SearchCurve]
-    classes: list[ClassAttack] = Field(default_factory=list)
-    norms: list[int] = Field(default_factory=list)
-    stopped: str | None = None  # why searches are unfinished
-
-
-class UnreadableFile(_Record):
+class UnreadableFile(Record):
     """A file of the data that could not be read, and why."""
 
     place: str
     reason: str
 
 
-class UnansweredCase(_Record):
+class UnansweredCase(Record):
     """One case to which the model gave no usable answer, and why; cells as text, private columns absent."""
 
     case_id: str
@@ -289,7 +233,7 @@ class UnansweredCase(_Record):
     case: dict[str, str]
 
 
-class PropertyReport(_Record):
+class PropertyReport(Record):
     """What one property found."""
 
     property: str
@@ -316,7 +260,7 @@ class PropertyReport(_Record):
     seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right
 
 
-class ColumnShift(_Record):
+class ColumnShift(Record):
     """How a column of synthesized rows differs from the real ones: `distance` is the Kolmogorov-Smirnov statistic of numbers,
     the total variation distance of categories, both from 0 to 1. `asked`: the suite asked for the change."""
 
@@ -325,7 +269,7 @@ class ColumnShift(_Record):
     asked: bool = False
 
 
-class SynthesisReport(_Record):
+class SynthesisReport(Record):
     """What was synthesized, and how real it looks. `auc`: area under the ROC curve with which a classifier tells synthesized
     rows from real ones (0.5: not at all), with one-sided bounds. `paths`: of the surrogate; `feasible`: those that some row
     can take within schema, ties and rules; `reached`: those that some synthesized row takes."""
@@ -348,7 +292,7 @@ class SynthesisReport(_Record):
     labels: bool = True  # rows keep the label of the row that they descend from
 
 
-class ModelReport(_Record):
+class ModelReport(Record):
     """Which model was asked."""
 
     name: str
@@ -362,7 +306,7 @@ class ModelReport(_Record):
     self_flip_rate: float | None = None
 
 
-class Provenance(_Record):
+class Provenance(Record):
     """Everything needed to do it again."""
 
     aitest: str
@@ -379,7 +323,7 @@ class Provenance(_Record):
     converted: dict[str, int] = Field(default_factory=dict)  # what was done to make images fit -> images
 
 
-class RunReport(_Record):
+class RunReport(Record):
     """The whole run."""
 
     schema_version: int = SCHEMA_VERSION

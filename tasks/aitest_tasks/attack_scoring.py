@@ -15,11 +15,13 @@ from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import TableWriter, get_table
 from aitest_lib.canonical import canonical_json
 from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.reports.attack_view import BUDGETS
 from aitest_lib.reports.explain_attack import attack_gate_reason, explain_attack_case, explain_resisted
-from aitest_lib.reports.report import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
+from aitest_lib.reports.pictures import NOISE_GAIN
+from aitest_lib.reports.records import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
-from aitest_lib.scorers.invariance import ERROR, FAILED, PASSED, Answered, InvarianceScorer
+from aitest_lib.scorers.invariance import ERROR, FAILED, PASSED, SKIPPED, Answered, InvarianceScorer
 from aitest_lib.searches.image.base import LEVELS, ImageSearch
 from aitest_lib.stats.estimates import Estimate
 from aitest_lib.stats.intervals import median, wilson
@@ -38,7 +40,6 @@ from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
 from aitest_tasks.shown import FailureSample, ImageRows
 
-BUDGETS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)  # at which success is told
 SILENT_SHARE = 0.1  # of its queries without a usable answer, from which on a search that found nothing has resisted nothing
 NO_ANSWER = "the model gave no usable answer to {} of the {} images tried"
 
@@ -88,6 +89,12 @@ class Found:
         return np.asarray(mute & ~self.broken & (self.end != ""))
 
     @property
+    def begun(self) -> NDArray[np.bool_]:
+        """Something was tried and answered: what has not been broken by then is counted as not broken, so that searches which
+        were cut off make no model look worse than it is."""
+        return np.asarray((self.queries > 0) & ~self.silent)
+
+    @property
     def ended(self) -> NDArray[np.bool_]:
         """The search came to its end: a success, or nothing left to try or to ask."""
         return np.asarray(np.isin(self.end, ("broken", "resisted", "exhausted")) & ~self.silent)
@@ -114,17 +121,18 @@ def score_attack(run: Run, index: int, config: PropertyConfig, job: dict[str, An
             log.add(block)
             sample.add(0, block, rows)
             start += ref.rows
-    counted = (outcome == PASSED) | (outcome == FAILED)
+    judged = (outcome == PASSED) | (outcome == FAILED)
+    counted = judged | (main.begun & base.right & (outcome == SKIPPED))
     wrong = base.answered.known & ~base.right
     rate = rate_sequence if scorer.sequential else wilson
     budgets = _budgets(search, config)
-    figures = _figures(main, outcome, wrong, budgets, rate)
+    figures = _figures(main, outcome, counted, wrong, budgets, rate)
     if base.labels is not None:
         known = base.answered.known
         figures.append(Figure(name="clean_accuracy", estimate=rate(int((known & base.right).sum()), int(known.sum()))))
-    figures += slice_figures(run, config, base, counted | wrong, None, ("attacked_accuracy", outcome == PASSED))
+    figures += slice_figures(run, config, base, counted | wrong, None, ("attacked_accuracy", counted & (outcome != FAILED)))
     curves = [
-        _curve(one, place > 0, found, counted if place == 0 else found.ended, budgets, confidence, len(attacked_ranks(base)))
+        _curve(one, place > 0, found, counted if place == 0 else found.begun, budgets, confidence, len(attacked_ranks(base)))
         for place, (one, found) in enumerate(zip((search, *others), (main, *baselines), strict=True))
     ]
     broken = outcome == FAILED
@@ -233,8 +241,9 @@ def _block(
         input_uri=[f"{run.store.url_of(ref.uri)}#{row}" for ref, row in images],
         asked=main.queries[ranks],
         ranks=ranks,
+        found=[int(main.found[rank]) or None for rank in ranks],
     )
-    return block, ImageRows(run.store, seeds, images)
+    return block, ImageRows(run.store, seeds, images, NOISE_GAIN)
 
 
 def _budgets(search: ImageSearch, config: PropertyConfig) -> list[int]:
@@ -245,10 +254,15 @@ def _budgets(search: ImageSearch, config: PropertyConfig) -> list[int]:
 
 
 def _figures(
-    main: Found, outcome: NDArray[np.int8], wrong: NDArray[np.bool_], budgets: Sequence[int], rate: Any
+    main: Found,
+    outcome: NDArray[np.int8],
+    counted: NDArray[np.bool_],
+    wrong: NDArray[np.bool_],
+    budgets: Sequence[int],
+    rate: Any,
 ) -> list[Figure]:
     """The figures of the search over all seeds, and at each number of queries."""
-    attacked, errors = int(((outcome == PASSED) | (outcome == FAILED)).sum()), int((outcome == ERROR).sum())
+    attacked, errors = int(counted.sum()), int((outcome == ERROR).sum())
     seeds = attacked + int(wrong.sum())
     figures = []
     for budget in (None, *budgets):
@@ -275,11 +289,11 @@ def _curve(
     confidence: float,
     right: int,
 ) -> SearchCurve:
-    """What one method did to the seeds whose search came to its end."""
+    """What one method did to the seeds whose search has begun; the points are where something changes, and the budgets."""
     needed = found.queries[counted & found.broken]
     attacked = int(counted.sum())
     points = []
-    for budget in budgets:
+    for budget in sorted({1, *budgets, *needed.tolist()}):
         broken = int((needed <= budget).sum())
         bounds = wilson(broken, attacked).bounds(confidence)
         if bounds is not None:
@@ -290,7 +304,7 @@ def _curve(
         baseline=baseline,
         attacked=attacked,
         broken=len(needed),
-        unfinished=right - attacked,
+        unfinished=right - int((counted & found.ended).sum()),
         points=points,
         median_queries=float(np.median(needed)) if len(needed) else None,
         queries=int(found.queries.sum()),

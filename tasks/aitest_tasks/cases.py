@@ -64,6 +64,7 @@ class CaseBlock:
     input_uri: list[str]
     asked: NDArray[Any]  # how many queries each has cost
     ranks: NDArray[np.int64]
+    found: list[int | None] | None = None  # of a search: the number of the query that found each
 
 
 @dataclass

@@ -85,11 +85,13 @@ class ImageRows:
 
     examples = True
 
-    def __init__(self, store: Store, seeds: pa.Table, cases: list[Place] | None) -> None:
-        """`cases`: where the image of each case is; None where the seeds themselves are the cases."""
+    def __init__(self, store: Store, seeds: pa.Table, cases: list[Place] | None, gain: int | None = None) -> None:
+        """`cases`: where the image of each case is; None where the seeds themselves are the cases; `gain`: how many times a
+        difference is amplified (None: as much as it can be)."""
         self._store = store
         self._seeds = pixels_of(seeds)
         self._cases = cases
+        self._gain = gain
         self._columns = {name: seeds.column(name) for name in seeds.column_names if not name.startswith("@")}
         self._labels = seeds.column(LABEL) if LABEL in seeds.column_names else None
 
@@ -112,7 +114,7 @@ class ImageRows:
         if self._cases is None:
             return [case_pictures(seed, None) for seed in seeds]
         made = self._made([self._cases[row] for row in rows])
-        return [case_pictures(seed, case) for seed, case in zip(seeds, made, strict=True)]
+        return [case_pictures(seed, case, self._gain) for seed, case in zip(seeds, made, strict=True)]
 
     def _made(self, places: list[Place]) -> list[NDArray[np.uint8]]:
         """The images at these places; each artifact is read once."""
@@ -172,6 +174,7 @@ def shown_cases(block: CaseBlock, rows: Shown, shown: NDArray[np.int64]) -> list
                 reason=None if block.reason[row] is None else str(block.reason[row]),
                 pictures=pictures,
                 seed_label=rows.label(row),
+                query=block.found[row] if block.found else None,
             )
         )
     return cases

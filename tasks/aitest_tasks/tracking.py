@@ -21,6 +21,7 @@ import pandas as pd
 from prefect import task
 
 from aitest_lib.errors import AitestError, InputError, UnavailableError
+from aitest_lib.reports.attack_plots import attack_figures
 from aitest_lib.reports.html import render_html
 from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
 from aitest_lib.reports.image_sweeps import sweeps
@@ -310,6 +311,8 @@ def metric_values(metrics: list[Metric]) -> dict[str, float]:
 def figures(report: PropertyReport) -> dict[str, str]:
     """The figures of a property as SVG, by file name: of images a panel a transform, else one a metric."""
     made = {}
+    if report.adversarial is not None:
+        return attack_figures(report.adversarial)
     if report.property.startswith("image."):
         found = sweeps(report)
         panels = {sweep.name: curve_panel(sweep, lowest(found)) for sweep in found}

@@ -14,19 +14,8 @@ from aitest_lib.reports.attack_view import budgets
 from aitest_lib.reports.explain import explain_property
 from aitest_lib.reports.explain_attack import attack_gate_reason, explain_attack_case, explain_resisted
 from aitest_lib.reports.pictures import NOISE_GAIN, case_pictures
-from aitest_lib.reports.report import (
-    AdversarialReport,
-    CaseCounts,
-    ClassAttack,
-    CurvePoint,
-    FailingCase,
-    GateResult,
-    Metric,
-    PropertyQueries,
-    PropertyReport,
-    RunReport,
-    SearchCurve,
-)
+from aitest_lib.reports.records import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
+from aitest_lib.reports.report import CaseCounts, FailingCase, GateResult, Metric, PropertyQueries, PropertyReport, RunReport
 from aitest_lib.rng import rng_for
 from aitest_lib.stats.intervals import wilson
 

@@ -34,7 +34,8 @@ from aitest_lib.reports.explain_attack import attack_gate_reason, explain_attack
 from aitest_lib.reports.html import render_html
 from aitest_lib.reports.pictures import NOISE_GAIN, case_pictures
 from aitest_lib.reports.plots import LIGHT, PAGE
-from aitest_lib.reports.report import AdversarialReport, ClassAttack, CurvePoint, GateResult, PropertyReport, SearchCurve
+from aitest_lib.reports.records import AdversarialReport, ClassAttack, CurvePoint, SearchCurve
+from aitest_lib.reports.report import GateResult, PropertyReport
 from aitest_lib.reports.tables import to_markdown
 
 EVIL = "<script>alert(1)</script>\"'&\x00\ud800"
