@@ -170,12 +170,12 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                 if metric in RATES and bound is not None and not 0 <= bound <= 1:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")
-        if spec(item.property).shape == "search":
-            _check_budgets(item, attacks_of(item, document, at)[0].queries, document, at)
         if item.baseline_run is not None and "mean_corruption_error" not in known:
             raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
         _check_keys(item, document, at)
         _check_searched(item, document, at)
+        if spec(item.property).shape == "search":
+            _check_budgets(item, attacks_of(item, document, at)[0].queries, document, at)
     made = suite.data.synthesize
     for index, rule in enumerate(suite.data.rules):
         _check_rule(rule, document, ("data", "rules", index))

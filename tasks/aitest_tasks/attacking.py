@@ -30,7 +30,7 @@ from aitest_lib.searches.image.margins import replies
 from aitest_lib.types import ArtifactRef, Predictions, Scalar
 from aitest_tasks import live
 from aitest_tasks.image_cases import image_digests, pixels_of, with_pixels
-from aitest_tasks.querying import add_errors, answer_book, ask, error_reasons, run_errors
+from aitest_tasks.querying import add_errors, answer_book, ask, await_stream, error_reasons, run_errors
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
 
@@ -46,7 +46,8 @@ def attack_seeds(run_uri: str, shard: dict[str, Any], property_name: str) -> dic
     of the searches `ended`, the table of how each ended, and the digests of all that was asked or known before."""
     live.check_stopped()
     run = open_run(run_uri)
-    with live.running():
+    with live.running():  # a worker of a Dask cluster takes no other part in the run
+        await_stream(run)
         return _Chunk.of(run, run.store.get_json(ArtifactRef.of(shard)), property_name).searched()
 
 

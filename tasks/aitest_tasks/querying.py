@@ -165,17 +165,22 @@ def query_model(run_uri: str, shard: dict[str, Any], property_name: str) -> dict
     live.check_stopped()
     run = open_run(run_uri)
     plan = run.store.get_json(ArtifactRef.of(shard))
-    share = run.options.get("share")
     sent = errors = 0
     with live.running():  # a worker of a Dask cluster takes no other part in the run
-        if run.options.get("scheduler") and share and share["rate"]:
-            live.pause(1 / share["rate"])  # the stream may have been another worker's just now
+        await_stream(run)
         for inputs, digests in loads(run, plan["parts"]):
             reasons = error_reasons(digests, ask(run, inputs, digests, plan["repeat"])[0])
             if plan["repeat"] == 0:
                 add_errors(run, reasons)
             sent, errors = sent + len(digests), errors + len(reasons)
     return {"sent": sent, "errors": errors}
+
+
+def await_stream(run: Run) -> None:
+    """Waits for one call's distance on a Dask cluster: the stream may have been another worker's just now."""
+    share = run.options.get("share")
+    if run.options.get("scheduler") and share and share["rate"]:
+        live.pause(1 / share["rate"])
 
 
 def loads(run: Run, parts: list[dict[str, Any]]) -> Iterator[tuple[Inputs, NDArray[np.void]]]:

@@ -88,7 +88,7 @@ def _project(folder: Path, form: Form, seeds: int, strengths: int) -> Path:
     """A project folder: images with labels, a card, a suite with so many strengths of two transforms."""
     folder.mkdir(parents=True)
     data = folder / ("images.npz" if form.npz else "images")
-    _write_images(data, form, seeds)
+    write_images(data, form, seeds)
     card = {
         "name": "bench",
         "revision": "1",
@@ -112,7 +112,8 @@ def _project(folder: Path, form: Form, seeds: int, strengths: int) -> Path:
     return folder / "suite.yaml"
 
 
-def _write_images(data: Path, form: Form, count: int) -> None:
+def write_images(data: Path, form: Form, count: int) -> None:
+    """Smooth images with the label that `bright` gives them."""
     rng = np.random.default_rng(0)
     made = []
     for number in range(count):
