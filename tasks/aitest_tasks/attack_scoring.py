@@ -306,7 +306,7 @@ def _curve(
         broken=len(needed),
         unfinished=right - int((counted & found.ended).sum()),
         points=points,
-        median_queries=float(np.median(needed)) if len(needed) else None,
+        median_queries=median(needed.astype(float)).value,
         queries=int(found.queries.sum()),
     )
 

@@ -167,19 +167,20 @@ def ascent(
     """Projected gradient ascent from a random point of the ball, on the cross-entropy or on Carlini and Wagner's margin."""
     import torch
 
-    noise = (torch.rand_like(x) * 2 - 1) * radius
+    low, high = (x - radius).clamp(min=0), (x + radius).clamp(max=1)
+    at = low + torch.rand_like(x) * (high - low)
     for _ in range(steps):
-        noise.requires_grad_(True)
-        logits = network((x + noise).clamp(0, 1))
+        at.requires_grad_(True)
+        logits = network(at)
         if carlini:
             own = logits.gather(1, y[:, None])[:, 0]
             others = logits.scatter(1, y[:, None], -torch.inf).amax(dim=1)
             loss = (others - own).sum()
         else:
             loss = torch.nn.functional.cross_entropy(logits, y, reduction="sum")
-        (slope,) = torch.autograd.grad(loss, noise)
-        noise = (noise.detach() + size * slope.sign()).clamp(-radius, radius)
-    return (x + noise).clamp(0, 1).detach()
+        (slope,) = torch.autograd.grad(loss, at)
+        at = torch.minimum(torch.maximum(at.detach() + size * slope.sign(), low), high)
+    return at
 
 
 def pgd_broken(network: torch.nn.Module, images: Images, labels: Labels, radius: int) -> NDArray[np.bool_]:

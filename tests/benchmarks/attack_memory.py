@@ -11,7 +11,7 @@ from image_memory import Form, write_images
 from project import Measured, measured_run
 
 SEEDS, MORE, QUERIES = 400, 10, 50
-FORMS = (Form(28, 1, npz=True), Form(96, 3, npz=True))
+FORMS = (Form(28, 1, npz=True), Form(96, 3, npz=False))
 
 
 def attack_memory() -> None:
@@ -34,7 +34,8 @@ def _spent(form: Form, seeds: int) -> Measured:
     with tempfile.TemporaryDirectory() as root, prefect_server(Path(root, "prefect")) as server:
         folder = Path(root, "project")
         folder.mkdir()
-        write_images(folder / "images.npz", form, seeds)
+        data = folder / ("images.npz" if form.npz else "images")
+        write_images(data, form, seeds)
         card = {
             "name": "bench",
             "revision": "1",
@@ -46,7 +47,7 @@ def _spent(form: Form, seeds: int) -> Measured:
         suite = {
             "suite": "bench",
             "model": {"card": "card.yaml"},
-            "data": {"test": "images.npz", "sample": "all"},
+            "data": {"test": data.name, "sample": "all"},
             "properties": [{"property": "image.adversarial", "search": search}],
         }
         (folder / "card.yaml").write_text(json.dumps(card))

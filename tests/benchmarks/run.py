@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from adversarial import PARTS as ATTACKS
 from adversarial import adversarial
+from attack_memory import attack_memory
 from compare import compare
 from growth import growth, memory
 from idle import idle
@@ -181,6 +182,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "spread": spread,
     "images": images,
     "image-memory": image_memory,
+    "attack-memory": attack_memory,
     "synthesis": synthesis,
     "trees": trees,
     "adversarial": adversarial,

@@ -11,6 +11,8 @@ import re
 from typing import Any
 
 import pytest
+from image_samples import photo
+from made_up_models import IMAGE_SEARCHES, attack_on, by_chance, carried_out, digests
 from tables import PROTECTED, SCHEMA, rows, seeds_of
 
 from aitest_lib.component import Component
@@ -18,10 +20,12 @@ from aitest_lib.data.coverage import Coverage
 from aitest_lib.data.drift import Drift
 from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.synthesis import Marginal, Swap
+from aitest_lib.errors import InputError
 from aitest_lib.parameters import describe, parameter_model
 from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.searches.breaking_point import BreakingPoint
+from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.trepan import Trepan
@@ -36,6 +40,7 @@ every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cl
 every_transform = pytest.mark.parametrize(
     "cls", [cls for cls in REGISTERED if issubclass(cls, TabularTransform)], ids=lambda cls: cls.name
 )
+every_image_search = pytest.mark.parametrize("cls", IMAGE_SEARCHES, ids=lambda cls: cls.name)
 REQUIRED: dict[str, dict[str, Any]] = {
     "compose": {"parts": [{"name": "rotate"}, {"name": "inverse"}]},
     "drift": {"ranges": {}, "distributions": {}},
@@ -130,9 +135,8 @@ def test_defaults_are_valid_and_limits_are_kept(cls):
                     model(**required, **{name: value})
 
 
-@every_registered
+@pytest.mark.parametrize("cls", [cls for cls in REGISTERED if issubclass(cls, Transform)], ids=lambda cls: cls.name)
 def test_a_transform_says_what_it_works_on(cls):
-    assert issubclass(cls, Transform)
     assert cls.modality
     assert cls.distance_unit
     names = {field.name for field in dataclasses.fields(cls)}
@@ -141,6 +145,31 @@ def test_a_transform_says_what_it_works_on(cls):
     assert made.slice["transform"] == ("rotate + inverse" if cls.name == "compose" else cls.name)
     own = None if cls.strength is None else getattr(made, cls.strength)
     assert made.strength_value == (made.severity if own is None and isinstance(made, ImageTransform) else own)
+
+
+def test_what_is_registered_is_a_transform_or_a_search():
+    assert all(issubclass(cls, Transform | ImageSearch) for cls in REGISTERED)
+
+
+@every_image_search
+def test_a_search_of_images_says_how_far_it_goes(cls):
+    assert cls.kind == "image_search"
+    assert isinstance(cls.needs_scores, bool)
+    names = {field.name for field in dataclasses.fields(cls)}
+    assert {"delta", "queries", "labels_only"} <= names
+    assert cls(delta=0.05).radius == 12
+    with pytest.raises(InputError, match="at least one grey level"):
+        cls(delta=0.001)
+
+
+@every_image_search
+def test_a_search_of_images_keeps_nothing_from_one_image_to_the_next(cls):
+    """One component serves all images: it is as it was, and the same image is searched in the same way once more."""
+    search, image = cls(delta=0.1, queries=12), photo(1, (8, 8, 3))
+    before = search.fingerprint(), vars(search).copy()
+    first, again = (digests(carried_out(attack_on(search, list(image)), by_chance())) for _ in range(2))
+    assert first == again
+    assert (search.fingerprint(), vars(search)) == before
 
 
 @every_registered

@@ -106,7 +106,7 @@ def test_figures_cases_and_curves_tell_the_same(project, server):
     assert metrics["clean_accuracy", "{}"] == attack["right"] / SEEDS
     assert metrics["success_rate", "{}"] == ends.count("failed") / attack["right"]
     needed = sorted(case["query_cost"] for case in rows if case["outcome"] == "failed")
-    assert metrics["median_queries", "{}"] == np.median(needed)
+    assert metrics["median_queries", "{}"] == attack["curves"][0]["median_queries"] == needed[(len(needed) - 1) // 2]
     for point in attack["curves"][0]["points"]:
         broken = sum(one <= point["queries"] for one in needed)
         assert point["broken"] == broken

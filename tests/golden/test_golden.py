@@ -21,6 +21,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import pytest
+from made_up_models import attack_on, carried_out, linear
 from tables import PROTECTED, RANDOM_SEED, SCHEMA, Seeds, rows, seeds_of
 
 from aitest_lib.artifacts.codecs import get_table
@@ -32,6 +33,7 @@ from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.table import hex_digests, memory_source, row_digests
 from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import Answered, InvarianceScorer, Tally
+from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.surrogates.growing import TreeSurrogate, grow
 from aitest_lib.surrogates.trepan import Trepan
@@ -127,6 +129,13 @@ def of_trepan(cls: type[Trepan]) -> Any:
     return [rounds, rounded(as_json(search.tree(state).to_dict()))]
 
 
+def of_image_search(cls: type[ImageSearch]) -> Any:
+    """The first candidates on two small images, by a model of two classes that gives in only outside the ball."""
+    models = [linear(shape, level=None, up=0.9).at(50) for shape in ((6, 9, 3), (8, 8, 1))]
+    attack = attack_on(cls(delta=0.2, queries=30), [model.seed for model in models], margin=float(models[0].threshold))
+    return [[one.digest for one in asked] for asked in carried_out(attack, lambda one: models[one.place](one))]
+
+
 def of_drift(cls: type[Drift]) -> Any:
     seeds = seeds_of(rows(200), SCHEMA, protected=PROTECTED)
     drift = cls(ranges={"age": Range(min=40)}, distributions={"sex": {"F": 0.25, "M": 0.75}})
@@ -148,6 +157,8 @@ def pinned() -> Iterable[tuple[type[Component], Callable[[Any], Any]]]:
     for cls in components().values():
         if issubclass(cls, TabularTransform):
             yield cls, of_transform
+        elif issubclass(cls, ImageSearch):
+            yield cls, of_image_search
     yield StratifiedSampler, of_sampler
     yield InvarianceScorer, of_scorer
     yield SmallestFlip, of_search

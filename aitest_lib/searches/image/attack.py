@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ End = Literal["broken", "resisted", "exhausted", "unanswered", "unpaid", "late"]
 COLOURS = 3
 STUBBORN = 1_000  # tries in a row that were tried before: the search has nothing left to try
 SILENT = 10  # queries in a row without a usable answer, from the first on: the model does not answer this image
+UNKNOWN = Reply(np.nan, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ class _Run:
     stubborn: int = 0
     trying: Candidate | None = None
     in_ball: bool = True
+    reply: Reply = UNKNOWN  # the first to what is tried
+    asked: int = 0  # the number of the query that got it
     votes: list[bool] = field(default_factory=list)
 
 
@@ -112,52 +115,48 @@ class Attack:
         """What the model made of the candidates that were asked."""
         for candidate, reply in zip(candidates, replies, strict=True):
             run, attempt = self._runs[candidate.place], self.attempts[candidate.place]
+            asked = run.trying
+            if asked is None or (candidate.digest, candidate.repeat) != (asked.digest, asked.repeat):
+                raise ValueError("got an answer to a candidate that was not asked")
             attempt.queries += 1
             attempt.unanswered += bool(np.isnan(reply.margin))
             if candidate.repeat == 0:
-                run.known[candidate.digest] = reply
-                self._weigh(attempt, run, candidate, reply)
+                run.reply, run.asked = reply, attempt.queries
             run.votes.append(reply.broken)
-            self._settle(candidate.place, run.known[candidate.digest])
+            self._settle(asked, attempt, run)
 
     def give_up(self, place: int, end: End) -> None:
         """Ends the search on an image for a reason that is not its own: nobody pays for it, or it is late."""
         self._end(place, end)
 
-    def _weigh(self, attempt: Attempt, run: _Run, candidate: Candidate, reply: Reply) -> None:
-        """Keeps the candidate that came nearest."""
-        if run.in_ball and reply.margin < attempt.margin:
-            attempt.image, attempt.margin, attempt.found = candidate.image, reply.margin, attempt.queries
-
-    def _settle(self, place: int, first: Reply) -> None:
-        """After an answer: a success, another vote, the next move, or the end."""
-        run, attempt = self._runs[place], self.attempts[place]
-        candidate = run.trying
-        if candidate is None:
-            raise ValueError("got an answer to a candidate that was not asked")
-        majority = self._votes // 2 + 1
-        broken, left = sum(run.votes), self._votes - len(run.votes)
-        undecided = broken < majority <= broken + left
-        if first.broken and run.in_ball and broken >= majority:
-            self._end(place, "broken", candidate.image)
-        elif attempt.queries >= self.search.queries:
-            self._end(place, "resisted")
-        elif first.broken and run.in_ball and undecided:
-            run.trying = Candidate(place, candidate.image, candidate.repeat + 1, candidate.digest)
+    def _settle(self, candidate: Candidate, attempt: Attempt, run: _Run) -> None:
+        """After an answer: another vote, a success, the next move, or the end."""
+        reply, in_doubt = run.reply, run.reply.broken and run.in_ball
+        majority, broken, left = self._votes // 2 + 1, sum(run.votes), self._votes - len(run.votes)
+        spent = attempt.queries >= self.search.queries
+        if in_doubt and broken < majority <= broken + left and not spent:
+            run.trying = replace(candidate, repeat=candidate.repeat + 1)
+            return
+        success = in_doubt and broken >= majority
+        if in_doubt and not success:
+            # A majority that holds overrules the first answer, and so do votes that nothing is left for.
+            reply = Reply(min(abs(reply.margin), 1.0), False)
+        run.known[candidate.digest] = reply
+        if success or (run.in_ball and reply.margin < attempt.margin):
+            attempt.image, attempt.margin, attempt.found = candidate.image, reply.margin, run.asked
+        run.value, run.trying = reply, None
+        if success:
+            self._end(candidate.place, "broken")
+        elif spent:
+            self._end(candidate.place, "resisted")
         elif attempt.queries == attempt.unanswered >= SILENT:
-            self._end(place, "unanswered")
-        else:
-            # A majority that holds overrules the first answer.
-            held = first.broken and run.in_ball
-            run.value = Reply(min(abs(first.margin), 1.0) if held else first.margin, first.broken and not held)
-            run.known[candidate.digest] = run.value
-            run.trying = None
+            self._end(candidate.place, "unanswered")
 
-    def _end(self, place: int, end: End, image: Image | None = None) -> None:
+    def _end(self, place: int, end: End) -> None:
+        """An image of which no query was answered has not resisted anything."""
         attempt, run = self.attempts[place], self._runs[place]
-        attempt.end = end
-        if image is not None:
-            attempt.image = image
+        silent = attempt.unanswered == attempt.queries > 0 and end in ("resisted", "exhausted")
+        attempt.end = "unanswered" if silent else end
         run.trying = None
         run.moves.close()
 

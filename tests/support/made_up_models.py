@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ IMAGE_SEARCHES = [cls for cls in components().values() if issubclass(cls, ImageS
 Answers = Callable[[Candidate], Reply]
 
 
-def attack_on(search: ImageSearch, images: Sequence[np.ndarray], names: Sequence[str] | None = None, **options: Any) -> Attack:
-    """An attack whose images have a generator each, by their names."""
+def attack_on(
+    search: ImageSearch, images: Sequence[np.ndarray], names: Sequence[str] | None = None, margin: float = 9.0, **options: Any
+) -> Attack:
+    """An attack on images of one margin, with a generator each by their names."""
     names = [str(place) for place in range(len(images))] if names is None else names
     rngs = [rng_for(7, search.key, name) for name in names]
-    return Attack(search, images, [9.0] * len(images), rngs, **options)
+    return Attack(search, images, [margin] * len(images), rngs, **options)
 
 
 def carried_out(attack: Attack, answers: Answers, rounds: int | None = None) -> list[list[Candidate]]:
@@ -54,15 +56,19 @@ class Linear:
         margin = self.margin(candidate.image)
         return Reply(margin, margin < 0)
 
+    def at(self, distance: float) -> Linear:
+        """The same plane, so many grey levels from the image."""
+        return replace(self, threshold=distance * np.abs(self.weights).sum())
+
     def best(self, radius: int) -> np.ndarray:
         """The image of the ball with the smallest margin."""
         return np.clip(self.seed + radius * np.sign(self.weights), 0, 255).astype(np.uint8)
 
 
-def linear(shape: tuple[int, int, int], threshold: float, level: int | None = 128, seed: int = 0) -> Linear:
-    """A linear model with weights -9..9 but 0, around an image of one level, or of any."""
-    rng = np.random.default_rng(seed)
-    weights = rng.integers(1, 10, shape) * rng.choice([-1, 1], shape)
+def linear(shape: tuple[int, int, int], threshold: float = 0, level: int | None = 128, up: float = 0.5) -> Linear:
+    """A linear model with weights -9..9 but 0, a share `up` of them positive, around an image of one level, or of any."""
+    rng = np.random.default_rng(0)
+    weights = rng.integers(1, 10, shape) * np.where(rng.random(shape) < up, 1, -1)
     image = rng.integers(0, 256, shape, np.uint8) if level is None else np.full(shape, level, np.uint8)
     return Linear(image, weights, threshold)
 
