@@ -20,6 +20,8 @@ BUILT_IN = (
     "aitest_lib.transforms.image.weather",
     "aitest_lib.transforms.image.digital",
     "aitest_lib.transforms.image.compose",
+    "aitest_lib.searches.image.auto",
+    "aitest_lib.searches.image.bayesian",
     "aitest_lib.searches.image.random",
     "aitest_lib.searches.image.square",
     "aitest_lib.searches.image.sign_hunter",

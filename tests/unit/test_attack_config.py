@@ -45,7 +45,7 @@ def test_a_delta_is_whole_grey_levels(delta, levels):
     [
         ({"method": "autos"}, "search.method", "unknown search 'autos'; did you mean auto"),
         ({"delta": 0.001}, "search.delta", "got delta 0.001, expected at least one grey level of an 8-bit image, 1/255"),
-        ({"delta": 0}, "search.delta", "greater than 0"),
+        ({"delta": 0}, "search.delta", "got 0, expected more than 0"),
         ({"delta": 8}, "search.delta", "got 8"),
         ({"queries": 0}, "search.queries", "got 0"),
         ({"queries": 2.5}, "search.queries", "got 2.5"),
