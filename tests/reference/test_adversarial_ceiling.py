@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aitest_lib.registry import component_class, components
+from aitest_lib.registry import components
 from aitest_lib.rng import rng_for
 from aitest_lib.searches.image.attack import Attack
 from aitest_lib.searches.image.base import ImageSearch
@@ -18,10 +18,12 @@ from aitest_lib.searches.image.margins import margins, replies
 Array = np.ndarray[Any, Any]
 RADIUS = 20
 DELTA = RADIUS / 255
-BREAKABLE, UNBREAKABLE = 30, 6
-QUERIES = 500
+BREAKABLE, UNBREAKABLE = 25, 3
+QUERIES, FEW = 500, 60
 SEARCHES = {name: kind for name, kind in components().items() if issubclass(kind, ImageSearch)}
-GUIDED = [(name, labels_only) for name, kind in SEARCHES.items() for labels_only in (False, True)[: 2 - kind.needs_scores]]
+ACCESS = [
+    (name, labels_only) for name, kind in SEARCHES.items() for labels_only in ((False,) if kind.needs_scores else (False, True))
+]
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,10 @@ def victims() -> tuple[Linear, Array, Array, Array]:
     return model, images[chosen], labels[chosen], np.arange(len(chosen)) < BREAKABLE
 
 
-def attacked(search: ImageSearch) -> Array:
-    """Which images it breaks (n,)."""
+def attacked(search: ImageSearch, first: int = BREAKABLE + UNBREAKABLE) -> Array:
+    """Which of the first images it breaks (n,)."""
     model, images, labels, _ = victims()
+    images, labels = images[:first], labels[:first]
     rngs = [rng_for(0, search.key, str(place)) for place in range(len(images))]
     attack = Attack(search, list(images), margins(model(images), labels).tolist(), rngs)
     while candidates := attack.ask():
@@ -90,16 +93,14 @@ def test_the_ceiling_is_what_the_worst_images_say(radius: int, broken: int) -> N
     assert found == broken
 
 
-@pytest.mark.parametrize(("name", "labels_only"), GUIDED)
+@pytest.mark.parametrize(("name", "labels_only"), ACCESS)
 def test_no_search_breaks_what_cannot_be_broken(name: str, labels_only: bool) -> None:
     *_, can = victims()
-    broken = attacked(SEARCHES[name](delta=DELTA, queries=150, labels_only=labels_only))
+    broken = attacked(SEARCHES[name](delta=DELTA, queries=FEW, labels_only=labels_only))
     assert not broken[~can].any()
     assert broken[can].any()
 
 
 def test_auto_breaks_most_of_what_can_be_broken() -> None:
-    *_, can = victims()
-    broken = attacked(component_class("auto")(delta=DELTA, queries=QUERIES))
-    assert not broken[~can].any()
-    assert broken[can].mean() >= 0.8
+    broken = attacked(SEARCHES["auto"](delta=DELTA, queries=QUERIES), BREAKABLE)
+    assert broken.mean() >= 0.8

@@ -22,7 +22,7 @@ from aitest_lib.searches.image.random import RandomTiles
 from aitest_lib.searches.image.rays import RayS
 
 pytest.importorskip("torch")
-SHAPES = [(12, 12, 1), (9, 14, 3), (1, 6, 1), (70, 40, 3)]
+SHAPES = [(12, 12, 1), (9, 14, 3), (1, 6, 1), (70, 40, 1)]
 shapes = st.tuples(st.sampled_from([1, 3]), st.integers(1, 12), st.integers(1, 12))
 
 
@@ -34,31 +34,33 @@ def images(shape: tuple[int, int, int], count: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("labels_only", [False, True])
 def test_what_is_asked_hangs_on_the_image_alone(cls, labels_only):
     """Alone, side by side, and among images of another size the candidates are the same, to the last bit."""
-    search = cls(delta=0.1, queries=40, labels_only=labels_only)
-    mixed = images((10, 8, 3), 5) + images((6, 6, 1), 2)
+    search = cls(delta=0.1, queries=14, labels_only=labels_only)
+    mixed = images((10, 8, 3), 3) + images((6, 6, 1), 2)
     names = [f"image {place}" for place in range(len(mixed))]
     answers = by_chance(silent=0.1)
     together = digests(carried_out(attack_on(search, mixed, names), answers))
-    alone = [digests(carried_out(attack_on(search, [image], [name]), answers))[0] for image, name in zip(mixed, names, strict=True)]
+    alone = [
+        digests(carried_out(attack_on(search, [image], [name]), answers))[0] for image, name in zip(mixed, names, strict=True)
+    ]
     assert together == alone
-    assert all(len(set(row)) == len(row) == 40 for row in together[:5])
+    assert all(len(set(row)) == len(row) == 14 for row in together)
     assert len({tuple(row) for row in together}) == len(together)
 
 
 @pytest.mark.parametrize("cls", [Auto, Bayesian])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_candidates_stay_in_the_ball_and_are_never_asked_twice(cls, shape):
-    search = cls(delta=0.2, queries=30)
+    search = cls(delta=0.2, queries=12)
     seeds = images(shape, 2)
     for seed, asked in zip(seeds, carried_out(attack_on(search, seeds), by_chance()), strict=True):
         changes = [np.abs(one.image.astype(int) - seed).max() for one in asked]
-        assert len(asked) == len({one.digest for one in asked}) == 30
+        assert len(asked) == len({one.digest for one in asked}) == 12
         assert max(changes) == search.radius == 51
 
 
 @pytest.mark.parametrize("cls", [Auto, Bayesian])
 def test_it_learns_a_plane(cls):
-    """A plane that random tiles hardly come near is reached, though it is five times as far as what they find."""
+    """A plane so far away that few patterns of signs reach it is reached; random ones do not."""
     weights_of_tiles = np.kron(np.random.default_rng(1).choice([-3, 3], (4, 4)), np.ones((4, 4), int))
     model = linear((16, 16, 1))
     model.weights = weights_of_tiles[..., None]
@@ -100,7 +102,9 @@ def test_labels_only_means_patterns_then_rays():
     (asked,) = carried_out(attack_on(search, [image]), lambda one: Reply(1.0, False))
     canvas = Canvas(image, search.radius)
     patterns = [canvas.noise(one) for one in bank(canvas.shape)]
-    rays = (one.noise for one in islice(unbroken(RayS(delta=0.1).moves(Seed(image, search.radius, 1.0), rng_for(0, "", ""))), 300))
+    rays = (
+        one.noise for one in islice(unbroken(RayS(delta=0.1).moves(Seed(image, search.radius, 1.0), rng_for(0, "", ""))), 300)
+    )
     expected = [np.clip(image + noise, 0, 255).astype(np.uint8).tobytes() for noise in (*patterns, *rays)]
     assert [one.image.tobytes() for one in asked] == list(dict.fromkeys(expected))[:100]
 
@@ -218,7 +222,8 @@ def test_requests_of_many_sizes_are_answered_in_their_order():
 
     def request(points: int, size: int) -> Expected:
         known = rng.normal(size=(8, size)).astype(np.float32)
-        return Expected(fitted(known, rng.normal(size=8), Hyperparameters()), rng.normal(size=(points, size)).astype(np.float32), 0.5)
+        process = fitted(known, rng.normal(size=8), Hyperparameters(0.5, 1.0, 1e-3))
+        return Expected(process, rng.normal(size=(points, size)).astype(np.float32))
 
     requests = [request(points, size) for points, size in [(3, 4), (5, 4), (3, 4), (3, 9)] * 12]
     together = Expected.solve(requests)

@@ -99,7 +99,7 @@ def test_shards_of_the_dead_are_lost_and_those_of_the_living_are_waited_for(run,
         mine = list(plan.untaken(here.token))
         assert plan.lost({0, 1, 2, 3, 4}) == set(taken)
         for place in mine:
-            plan.finish(place, {"sent": 3, "errors": 1, "else": "ignored"})
+            plan.finish(place, {"sent": 3, "errors": 1})
         assert plan.done() == {place: {"sent": 3, "errors": 1} for place in mine}
         assert plan.lost(set(mine)) == set()
     assert plan.lost(set(mine)) == set(mine)

@@ -17,14 +17,14 @@ from aitest_lib.searches.image.gaussian_process import Doubles, Floats, Gaussian
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from botorch.acquisition import LogExpectedImprovement
+    from botorch.acquisition.analytic import LogExpectedImprovement
     from botorch.models.model import Model
-    from botorch.posteriors import GPyTorchPosterior
-    from gpytorch.distributions import MultivariateNormal
-    from linear_operator.operators import DiagLinearOperator
+    from botorch.posteriors.gpytorch import GPyTorchPosterior
+    from gpytorch.distributions import MultivariateNormal  # type: ignore[import-untyped]
+    from linear_operator.operators import DiagLinearOperator  # type: ignore[import-untyped]
 
 
-class BatchedProcesses(Model):  # type: ignore[misc, unused-ignore]
+class BatchedProcesses(Model):
     """B independent processes with a marginal posterior (q = 1): no covariance between points is ever computed."""
 
     def __init__(self, processes: Sequence[GaussianProcess]) -> None:
@@ -41,17 +41,17 @@ class BatchedProcesses(Model):  # type: ignore[misc, unused-ignore]
         """(B, 1): every process has points of its own, one at a time."""
         return torch.Size([len(self.processes), 1])
 
-    def posterior(self, X: torch.Tensor, *_: Any, **__: Any) -> GPyTorchPosterior:
+    def posterior(self, X: torch.Tensor, *_: Any, **__: Any) -> GPyTorchPosterior:  # noqa: N803 (BoTorch's name)
         """Of the rewards at points (B, m, 1, d)."""
         found = [one.predict(points) for one, points in zip(self.processes, X.squeeze(-2).numpy(), strict=True)]
         means, variances = (torch.from_numpy(np.stack(part)).unsqueeze(-1) for part in zip(*found, strict=True))
         return GPyTorchPosterior(MultivariateNormal(means, DiagLinearOperator(variances)))
 
 
-def log_expected_improvement(processes: Sequence[GaussianProcess], points: Sequence[Floats], best: Sequence[float]) -> Doubles:
-    """For B processes the logarithm of the improvement on `best` (B,) that is expected at m points each (B of (m, d)): (B, m)."""
+def log_expected_improvement(processes: Sequence[GaussianProcess], points: Sequence[Floats]) -> Doubles:
+    """Of B processes, the logarithm of the expected improvement on their goals at m points each (B of (m, d)): (B, m)."""
     stacked = torch.from_numpy(np.stack(points)).unsqueeze(-2)
-    goal = torch.tensor(best, dtype=torch.float64)[:, None, None]
+    goals = torch.tensor([one.goal for one in processes], dtype=torch.float64)[:, None, None]
     with torch.no_grad():
-        values = LogExpectedImprovement(BatchedProcesses(processes), best_f=goal)(stacked)
+        values = LogExpectedImprovement(BatchedProcesses(processes), best_f=goals)(stacked)
     return np.asarray(values.reshape(len(processes), -1).numpy(), np.float64)

@@ -14,12 +14,13 @@ from aitest_lib.searches.image.tiles import enlarged, tile_grid
 
 FINEST = 32  # tiles along the longer side, at most: a pattern of more cannot be learned from a few hundred answers
 WAVES = 20  # cosines down and across; what is finer hardly moves a network
-EDGE = 0.2  # weight of what lies in a corner, of that of the middle
+EDGE = 0.3  # weight of what lies in a corner, if the middle has 1
 CHROMA = 0.5  # weight of differences between channels
-# Mean of the channels and two differences, orthonormal.
-OPPONENT = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt([[3], [2], [6]]) * np.array([[1.0], [CHROMA], [CHROMA]])
 
 Floats32 = NDArray[np.float32]
+# Mean of the channels and two differences, orthonormal but for their weights.
+COLOURS = np.array([[1, 1, 1], [1, -1, 0], [1, 1, -2]]) / np.sqrt([[3], [2], [6]]) * np.array([[1.0], [CHROMA], [CHROMA]])
+OPPONENT: Floats32 = COLOURS.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +50,16 @@ class Canvas:
     def effects(self, patterns: Patterns) -> Floats32:
         """What becomes of n patterns within 0..255, in radii: (n, channels, rows, columns)."""
         down, up = self.room
-        return np.where(patterns > 0, up, down)
+        return np.asarray(np.where(patterns > 0, up, down), np.float32)
 
     def features(self, patterns: Patterns) -> Floats32:
         """The discrete cosine transform of the effects of n patterns, orthonormal, low frequencies alone: (n, d)."""
-        effects = self.effects(patterns) * self.focus
+        effects: Floats32 = self.effects(patterns) * self.focus
         count, channels = effects.shape[:2]
         down, across = self._waves
-        spectra = (down @ (effects @ across.T)).reshape(count, channels, -1)
+        spectra: Floats32 = (down @ (effects @ across.T)).reshape(count, channels, -1)
         if channels == len(OPPONENT):
-            spectra = OPPONENT.astype(np.float32) @ spectra
+            spectra = OPPONENT @ spectra
         return spectra.reshape(count, -1)
 
     def gradient(self, of_features: Floats32) -> Floats32:
@@ -66,7 +67,7 @@ class Canvas:
         down, across = self._waves
         spectra = of_features.reshape(self.shape[0], -1)
         if self.shape[0] == len(OPPONENT):
-            spectra = OPPONENT.astype(np.float32).T @ spectra
+            spectra = OPPONENT.T @ spectra
         low, high = self.room
         waves = spectra.reshape(self.shape[0], len(down), len(across))
         return np.asarray((down.T @ waves @ across) * (high - low) * self.focus)
@@ -81,7 +82,7 @@ class Canvas:
 
     @cached_property
     def focus(self) -> Floats32:
-        """How much of a network's gradient is expected in a tile, (rows, columns): what an image shows is rarely at its edge."""
+        """Weights of tiles (rows, columns): gradients are small at the edge, since what an image shows is rarely there."""
         down, across = (np.sin(np.pi * (np.arange(length) + 0.5) / length) for length in self.shape[1:])
         focus = EDGE + (1 - EDGE) * np.outer(down, across)
         return np.asarray(focus / np.sqrt(np.square(focus).mean()), np.float32)
@@ -103,4 +104,4 @@ class Canvas:
 def cosines(length: int, most: int) -> Floats32:
     """The first rows of the orthonormal discrete cosine transform II: (min(most, length), length)."""
     waves = np.cos(np.pi / length * np.outer(np.arange(min(most, length)), np.arange(length) + 0.5))
-    return (waves / np.linalg.norm(waves, axis=1, keepdims=True)).astype(np.float32)
+    return np.asarray(waves / np.linalg.norm(waves, axis=1, keepdims=True), np.float32)

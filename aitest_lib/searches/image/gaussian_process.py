@@ -1,6 +1,6 @@
 """Exact Gaussian processes of one image each, with hyperparameters from a grid, and what they expect of candidates.
 
-Kernel: linear + Matern 5/2 on features of noise (`features.py`). A linear part alone is gradient estimation; the Matern part
+Kernel: linear + Matern 5/2 on features of noise (`canvas.py`). A linear part alone is gradient estimation; the Matern part
 knows that a network is no plane. NumPy and LAPACK, image by image, so that no result depends on which others are computed
 with it; the acquisition is BoTorch's (`botorch_model.py`).
 Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, algorithm 2.1.
@@ -22,24 +22,25 @@ FLOOR = 1e-3  # smallest variance of standardized rewards: where all are alike, 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """`scale`: see `features.weights`; `linear`: share of the linear kernel, the rest is Matern's; `length`: its length scale;
-    `noise`: variance of the noise, of that of the rewards."""
+    """`linear`: share of the linear kernel, the rest is Matern's; `length`: its length scale; `noise`: variance of the noise,
+    of the prior variance of the rewards."""
 
-    scale: float = 10.0
-    linear: float = 0.5
-    length: float = 1.0
-    noise: float = 1e-3
+    linear: float
+    length: float
+    noise: float
 
 
-# The linear share, length scale and noise.
-GRID = tuple(product((0.0, 0.5, 0.9), (1.0, 2.0, 4.0), (1e-3, 3e-2)))
+GRID = tuple(Hyperparameters(*one) for one in product((0.0, 0.5, 0.9), (1.0, 2.0, 4.0), (3e-4, 1e-2)))
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcess:
-    """A posterior given n rewards. `points` (n, d); `weights` (n,) so that the mean is kernel @ weights; `root` (n, n) such that
-    root.T @ root is the inverse of the kernel matrix; `variance`: what kernel values are multiplied with; `mean`, `deviation`
-    of the rewards."""
+    """A posterior given n rewards at `points` (n, d).
+
+    `weights` (n,) so that the mean is kernel @ weights; `root` (n, n) so that root.T @ root inverts the kernel matrix;
+    `variance`: what kernel values are multiplied with; `mean`, `deviation`, `goal`: mean, standard deviation and largest of
+    the rewards.
+    """
 
     hyper: Hyperparameters
     points: Floats
@@ -88,9 +89,8 @@ def likeliest(points: Floats, rewards: Doubles) -> tuple[float, Hyperparameters]
     standard = (rewards - rewards.mean()) / (rewards.std() or 1.0)
     squares = _squares(points)
     inner = points @ points.T
-    candidates = [Hyperparameters(linear=linear, length=length, noise=noise) for linear, length, noise in GRID]
-    kernels = np.stack([_kernel(inner, squares, squares, one) for one in candidates])
-    for kernel, one in zip(kernels, candidates, strict=True):
+    kernels = np.stack([_kernel(inner, squares, squares, one) for one in GRID])
+    for kernel, one in zip(kernels, GRID, strict=True):
         _add_noise(kernel, one.noise)
     lower = np.linalg.cholesky(kernels)
     halfway = np.linalg.solve(lower, np.broadcast_to(standard[:, None], (len(lower), len(standard), 1)))[..., 0]
@@ -98,11 +98,12 @@ def likeliest(points: Floats, rewards: Doubles) -> tuple[float, Hyperparameters]
     logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
     likelihood = np.round(-len(standard) / 2 * np.log(spread) - logs, 6)
     best = int(likelihood.argmax())
-    return float(likelihood[best]), candidates[best]
+    return float(likelihood[best]), GRID[best]
 
 
 def _squares(points: Floats) -> Doubles:
-    return np.einsum("nd,nd->n", points, points).astype(np.float64)
+    squares: Doubles = np.einsum("nd,nd->n", points, points).astype(np.float64)
+    return squares
 
 
 def _kernel(inner: Floats, squares: Doubles, others: Doubles, hyper: Hyperparameters) -> Doubles:

@@ -31,12 +31,13 @@ MORE = (
     (1, 0, 0),
     (7, 1, 1),
 )
+SHARES = (0.5, 0.25, 0.12, 0.06, 0.03)  # of the signs that a gradient would change
 
 
 def stripes(shape: Shape, periods: int, direction: int, phase: int) -> Patterns:
     """Stripes (channels, rows, columns), alike in all channels: `periods` over the image, running across `direction` (eighths
     of a turn, 0 is top-down), moved by `phase` (quarters of a period)."""
-    channels, rows, columns = shape
+    _, rows, columns = shape
     angle = direction * np.pi / 4
     down = np.cos(angle) * (np.arange(rows) + 0.5) / rows
     across = np.sin(angle) * (np.arange(columns) + 0.5) / columns
@@ -119,12 +120,9 @@ def along(gradient: NDArray[np.floating], best: Patterns) -> Patterns:
     return np.stack(found)
 
 
-SHARES = (0.5, 0.25, 0.12, 0.06, 0.03)
-
-
 def _by_tile(gradient: NDArray[np.floating], tiles: int) -> Patterns:
     """The sign of the sum over every tile."""
-    channels, rows, columns = gradient.shape
+    _, rows, columns = gradient.shape
     down = np.arange(rows) * min(tiles, rows) // rows
     across = np.arange(columns) * min(tiles, columns) // columns
     starts = [np.flatnonzero(np.diff(places, prepend=-1)) for places in (down, across)]

@@ -1,0 +1,87 @@
+"""What the answers on one image teach a Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aitest_lib.searches.image.base import Reply, Try
+from aitest_lib.searches.image.canvas import Canvas, Floats32
+from aitest_lib.searches.image.gaussian_process import Doubles, GaussianProcess, Hyperparameters, fitted, likeliest
+from aitest_lib.searches.image.patterns import Patterns
+
+KEPT = 128  # answers that the process learns from: half the best, half the latest
+FIRST_FIT, REFIT = 6, 1.3  # answers before hyperparameters are fitted, and how many times more until they are again
+FREQUENCIES = (6.0, 10.0, 20.0)  # see `Canvas.weights`
+SOFT = 0.01  # share of the median distance from the best reward below which distances hardly shrink any more
+START = Hyperparameters(linear=0.5, length=1.0, noise=1e-3)
+
+
+@dataclass(eq=False)
+class Evidence:
+    """Patterns that were answered, their features, and rewards (the negative margin)."""
+
+    canvas: Canvas
+    patterns: list[Patterns] = field(default_factory=list)
+    features: list[Floats32] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    _tried: set[bytes] = field(default_factory=set)
+    _hyper: Hyperparameters = START
+    _frequency: float = FREQUENCIES[1]
+    _fitted_with: int = 0
+
+    def ask(self, pattern: Patterns) -> Generator[Try, Reply, bool]:
+        """Tries a pattern; whether it is the best so far."""
+        self._tried.add(self.canvas.effects(pattern).tobytes())
+        reply = yield Try(self.canvas.noise(pattern))
+        if np.isnan(reply.margin):
+            return False
+        better = not self.rewards or -reply.margin > max(self.rewards)
+        self.patterns.append(pattern)
+        self.features.append(self.canvas.features(pattern[None])[0])
+        self.rewards.append(-reply.margin)
+        return better
+
+    def leaders(self, count: int) -> Patterns:
+        """The patterns with the highest rewards, the first of equals: (at most count, channels, rows, columns)."""
+        return np.stack([self.patterns[place] for place in self._order()[:count]])
+
+    def first_new(self, patterns: Patterns, values: Doubles) -> Patterns | None:
+        """The pattern of the highest value that differs from all that were tried."""
+        for place in np.argsort(-values, kind="stable"):
+            pattern: Patterns = patterns[place]
+            if self.canvas.effects(pattern).tobytes() not in self._tried:
+                return pattern
+        return None
+
+    def process(self) -> tuple[GaussianProcess, Floats32]:
+        """What the answers teach, and the weights of features that it goes by. Hyperparameters are fitted now and then."""
+        chosen = self._chosen()
+        features = np.stack([self.features[place] for place in chosen])
+        rewards = compressed(np.array([self.rewards[place] for place in chosen]))
+        if len(self.rewards) >= max(FIRST_FIT, REFIT * self._fitted_with):
+            self._fitted_with = len(self.rewards)
+            fits = [(*likeliest(features * self.canvas.weights(one), rewards), one) for one in FREQUENCIES]
+            _, self._hyper, self._frequency = max(fits, key=lambda fit: fit[0])
+        weights = self.canvas.weights(self._frequency)
+        return fitted(features * weights, rewards, self._hyper), weights
+
+    def _chosen(self) -> Sequence[int]:
+        count = len(self.rewards)
+        if count <= KEPT:
+            return range(count)
+        return sorted({*self._order()[: KEPT // 2], *range(count - KEPT // 2, count)})
+
+    def _order(self) -> list[int]:
+        """Places, best first."""
+        order: list[int] = np.argsort(-np.array(self.rewards), kind="stable").tolist()
+        return order
+
+
+def compressed(rewards: Doubles) -> Doubles:
+    """The square roots of the distances from the best reward, negative: how bad bad patterns are does not matter."""
+    gaps = rewards.max() - rewards
+    found: Doubles = -np.sqrt(gaps + SOFT * np.median(gaps))
+    return found
