@@ -132,11 +132,14 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0, classes: in
     known: dict[str, int] = {}
     codes = []
     for segment in segments:
-        runs[segment.run] += len(segment.digests)
         remap = np.array([known.setdefault(text, len(known)) for text in segment.texts], np.int32)
         codes.append(remap[segment.codes])
     # The first of equal digests is kept, and segments are read in the order of their writing.
     unique, first = distinct(np.concatenate([segment.digests for segment in segments]))
+    # So does the run that asked it: what stands in two segments was paid for once.
+    owner = np.repeat(np.arange(len(segments)), [len(segment.digests) for segment in segments])[first]
+    for segment, count in zip(segments, np.bincount(owner, minlength=len(segments)).tolist(), strict=True):
+        runs[segment.run] += count
     scores = _scores(pa.chunked_array([chunk for segment in segments for chunk in segment.scores.chunks]))
     return AnswerBook(
         unique,

@@ -41,8 +41,12 @@ def describe(cls: type[Component]) -> list[dict[str, str]]:
                 "name": item.name,
                 "unit": item.metadata.get("unit") or "",
                 "range": ", ".join(f"{signs[key]} {value}" for key, value in limits.items() if key in signs),
-                "default": "" if item.default in (dataclasses.MISSING, None) else str(item.default),
+                "default": "" if item.default in (dataclasses.MISSING, None) else _text(item.default),
                 "help": item.metadata.get("help", ""),
             }
         )
     return rows
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ from pydantic import Field
 from aitest_lib.config.loading import Document, Location, StrictModel
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.registry import components
-from aitest_lib.searches.image.base import ImageSearch
+from aitest_lib.searches.image.base import LEVELS, MOST_QUERIES, ImageSearch
 
 BASELINES = ("random", "square")
 FEWEST = "random"  # what labels alone can be compared with
@@ -19,8 +19,8 @@ class SearchConfig(StrictModel):
     """How failing inputs are searched. What is left out has the defaults of the search itself."""
 
     method: str = Field(default="auto", description="`aitest list searches` names them")
-    delta: float | None = Field(default=None, gt=0, le=1, description="largest change of a pixel, of the range 0 to 1")
-    queries: int | None = Field(default=None, ge=1, description="queries that one seed may cost at most")
+    delta: float | None = Field(default=None, gt=0, description="largest change of a pixel, of the range 0 to 1")
+    queries: int | None = Field(default=None, ge=1, le=MOST_QUERIES, description="queries that one seed may cost at most")
     labels_only: bool = Field(default=False, description="use the model's labels alone, also where it gives scores")
     baselines: list[str] | None = Field(default=None, description="methods to compare with, at as many queries each")
     time_limit_s: float | None = Field(default=None, gt=0, description="seconds after which searches are left unfinished")
@@ -36,6 +36,9 @@ def searches_of(given: SearchConfig | None, document: Document, at: Location) ->
     config = given or SearchConfig()
     parameters: dict[str, Any] = {"labels_only": config.labels_only}
     parameters |= {key: value for key in ("delta", "queries") if (value := getattr(config, key)) is not None}
+    if config.delta is not None and config.delta > 1:
+        levels = f"; {config.delta:g} of {LEVELS} grey levels are {config.delta / LEVELS:.4f}" if config.delta <= LEVELS else ""
+        raise document.error((*at, "search", "delta"), f"got {config.delta:g}, expected at most 1{levels}")
     main = _made(config.method, parameters, document, (*at, "search", "method"))
     names = config.baselines
     if names is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from aitest_lib.canonical import digest
-from aitest_lib.config.gates import Gates, SliceValue
+from aitest_lib.config.gates import Gate, Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
 from aitest_lib.config.searches import SearchConfig
 from aitest_lib.config.searches import searches_of as image_searches_of
@@ -209,6 +210,8 @@ def _check_budgets(item: PropertyConfig, queries: int, document: Document, at: L
     """Gates on the success within more queries than a search may cost."""
     for metric, given in item.gates.items():
         for gate in given if isinstance(given, list) else [given]:
+            for problem in _impossible_slice(metric, gate):
+                raise document.error((*at, "gates", metric), problem)
             named = (gate.slice or {}).get("queries")
             whole = isinstance(named, int) and not isinstance(named, bool)
             if named is not None and not (whole and 1 <= named <= queries):  # type: ignore[operator]
@@ -216,6 +219,15 @@ def _check_budgets(item: PropertyConfig, queries: int, document: Document, at: L
                     f"slice: got queries {named!r}, expected a whole number from 1 to the {queries} that a search may cost"
                 )
                 raise document.error((*at, "gates", metric), problem)
+
+
+def _impossible_slice(metric: str, gate: Gate) -> Iterator[str]:
+    """Why a search has no such figure: those within some queries are of all seeds, those of other slices within all queries."""
+    keys = set(gate.slice or {})
+    if "queries" in keys and (len(keys) > 1 or metric not in ("attacked_accuracy", "success_rate")):
+        yield "slice: within some queries there are attacked_accuracy and success_rate of all seeds; name queries alone"
+    elif keys - {"queries"} and metric != "attacked_accuracy":
+        yield f"slice: {metric} is told of all seeds only; put the gate on attacked_accuracy"
 
 
 def _check_searched(item: PropertyConfig, document: Document, at: Location) -> None:

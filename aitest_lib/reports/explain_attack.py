@@ -68,8 +68,8 @@ def unfinished_words(attack: AdversarialReport) -> str:
     why = f" ({clip(attack.stopped, 160).rstrip('.')})" if attack.stopped else ""
     verb = "search is" if unfinished == 1 else "searches are"
     return (
-        f"{unfinished:,} {verb} unfinished{why} and in no figure: the images count neither as broken nor as resisting. As a "
-        "success ends a search early, the shares broken read too high."
+        f"{unfinished:,} {verb} unfinished{why}: what they would have broken is unknown. Those that the model had answered by "
+        "then count as not broken, the others in no figure."
     )
 
 

@@ -22,8 +22,8 @@ class CurvePoint(Record):
 
 
 class SearchCurve(Record):
-    """What one method did to the attacked images: `attacked` those whose search ended by itself (success, or its queries
-    spent), `broken` of them; `unfinished`: ended by the run's budget, its time limit or errors. `median_queries`: of the broken
+    """What one method did to the attacked images: `attacked` those whose search has begun and was answered, `broken` of them;
+    `unfinished`: not begun, or ended by the run's budget, its time limit or errors. `median_queries`: of the broken
     ones; `queries`: asked in all."""
 
     method: str

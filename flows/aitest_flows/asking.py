@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from aitest_tasks import live
 from aitest_tasks.attacking import attack_seeds, chunk_lost
 from aitest_tasks.leases import present
 from aitest_tasks.limits import slots
+from aitest_tasks.memory import one_thread
 from aitest_tasks.querying import plan_queries, query_model, shard_lost
 from aitest_tasks.runs import Run
 from aitest_tasks.sharing import Kind, SharedPlan
@@ -162,7 +164,7 @@ def _work(
     at_once = min(int(run.options["workers"]), share["slots"]) if share else int(run.options["workers"])
     running: dict[int, Any] = {}  # futures of Prefect's; those of threads and of Dask have no type in common that can be polled
     work, lost = TASKS[kind]
-    with task_runner(run) as runner:
+    with one_thread() if kind == "attack" else nullcontext(), task_runner(run) as runner:  # tasks are threads already
         try:
             for place in places:
                 running[place] = runner.submit(work, {"run_uri": run.uri, "shard": shards[place], "property_name": name})

@@ -17,6 +17,7 @@ from aitest_lib.reports.report import PropertyQueries, PropertyReport
 from aitest_lib.transforms.image.compose import Compose
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.asked_together import let_go
 from aitest_tasks.attack_plans import Wave, attacked_ranks, chunks, methods, misfit, time_limit
 from aitest_tasks.attacking import SEARCH
 from aitest_tasks.attribution import attribution_jobs
@@ -168,11 +169,12 @@ def attack(run: Run, name: str, index: int, base: Baseline, asked: dict[str, Any
         stage = SEARCH if place == 0 else wave.search.name
         while shards := chunks(run, base, wave, stage, deadline):
             seeds = len(attacked_ranks(base)) - len(wave.ended)
-            live.begin(name, stage, seeds)
+            live.begin(name, stage, seeds * wave.search.queries)
             tell = partial(_tell_searches, name, stage, seeds) if run.pool else _tell_nothing
             done, lost = spread(run, name, "attack", shards, seeds * MEAN_QUERIES, tell)
             if not wave.add(run, done.values()) and not lost:
                 break  # nothing is left to pay with
+    let_go(run)
     needed = [asked["needed"], *(ref for wave in waves for ref in wave.digests)]
     union = np.unique(np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(ref)), "V16") for ref in needed]))
     asked |= {
@@ -181,6 +183,7 @@ def attack(run: Run, name: str, index: int, base: Baseline, asked: dict[str, Any
         "sent": asked["sent"] + sum(wave.sent for wave in waves),
         "errors": asked["errors"] + sum(wave.errors for wave in waves),
         "unasked": len(attacked_ranks(base)) - len(waves[0].ended),
+        "again": sum(wave.again for wave in waves),
     }
     asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"], 0)
     return run.store.put_json({"parts": [wave.parts for wave in waves]}).to_dict()
@@ -272,4 +275,4 @@ def _score(
     artifacts = {name: run.store.url_of(scored[name]["uri"]) for name in ("cases", "failures")}
     artifacts["report"] = f"runs:/{run.run_id}/report.html"  # as MLflow names its artifacts
     report = report.model_copy(update={"queries": queries, "artifacts": artifacts})
-    return {**log_report(run, index, report, scored, started), "needed": asked["needed"]}
+    return {**log_report(run, index, report, scored, started), "needed": asked["needed"], "again": asked.get("again", 0)}

@@ -190,7 +190,7 @@ def assemble(run: Run, baseline: dict[str, Any], done: list[dict[str, Any]], rep
             planned=len(inputs),
             sent=sent,
             cached=max(answered - (sent - errors), 0),
-            sentinel=state["sentinel"] + baseline["again"],
+            sentinel=state["sentinel"] + baseline["again"] + sum(item.get("again", 0) for item in done),
             retries=retries(run),
             errors=errors,
         ),

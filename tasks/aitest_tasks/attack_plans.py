@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,7 @@ class Wave:
     digests: list[dict[str, Any]] = field(default_factory=list)
     sent: int = 0
     errors: int = 0
+    again: int = 0
 
     def add(self, run: Run, results: Iterable[dict[str, Any]]) -> int:
         """Takes the results of chunks; returns how many queries they have sent and searches they have ended."""
@@ -44,6 +46,7 @@ class Wave:
             self.digests.append(result["digests"])
             self.sent += result["sent"]
             self.errors += result["errors"]
+            self.again += result["again"]
             table = get_table(run.store, ArtifactRef.of(result["part"]), [RANK, END])
             over = [
                 rank
@@ -113,7 +116,7 @@ def chunks(run: Run, base: Baseline, wave: Wave, stage: str, deadline: float | N
     clean = np.ones(len(ranks))
     if gives_scores(run, base) and book.scores is not None:
         clean = np.nan_to_num(margins(book.scores[base.places[ranks]], base.answers[ranks]), nan=1.0)
-    size = chunk_size(run, len(ranks))
+    size, name = chunk_size(run, len(ranks)), os.urandom(8).hex()
     starts = np.cumsum([0, *(ref.rows for ref in run.seeds)])
     found = []
     for at in range(0, len(ranks), size):
@@ -132,6 +135,7 @@ def chunks(run: Run, base: Baseline, wave: Wave, stage: str, deadline: float | N
             "votes": votes(run),
             "deadline": deadline,
             "keep": wave.keep,
+            "wave": name,
             "stage": stage,
             "total": len(ranks),
         }

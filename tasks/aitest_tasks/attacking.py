@@ -18,17 +18,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from prefect import task
 
-from aitest_lib.answers import write_segment
+from aitest_lib.answers import AnswerBook, write_segment
 from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.artifacts.images import get_images, put_images
 from aitest_lib.registry import component_class
 from aitest_lib.rng import rng_for
 from aitest_lib.scorers.oracle import Classes
 from aitest_lib.searches.image.attack import Attack, Attempt, Candidate
-from aitest_lib.searches.image.base import Image
+from aitest_lib.searches.image.base import Image, Reply
 from aitest_lib.searches.image.margins import replies
-from aitest_lib.types import ArtifactRef, Predictions, Scalar
+from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
+from aitest_tasks.asked_together import Answer, Shared, shared
 from aitest_tasks.image_cases import image_digests, pixels_of, with_pixels
 from aitest_tasks.querying import add_errors, answer_book, ask, await_stream, error_reasons, run_errors
 from aitest_tasks.runs import Run, open_run
@@ -58,21 +59,12 @@ def chunk_lost(run: Run, shard: dict[str, Any], reason: str) -> dict[str, Any]:
     attempts = [Attempt(image) for image in images]
     digests = run.store.put(b"", "digests", 0).to_dict()
     part = _table(run, seeds, attempts, [reason] * len(attempts), keep=False)
-    return {"sent": 0, "errors": len(attempts), "ended": len(attempts), "part": part.to_dict(), "digests": digests}
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What a model said to an input: its label and scores, or why there is none."""
-
-    label: Scalar | None
-    scores: NDArray[np.float64] | None
-    error: str | None
+    return {"sent": 0, "errors": len(attempts), "again": 0, "ended": len(attempts), "part": part.to_dict(), "digests": digests}
 
 
 @dataclass
 class _Chunk:
-    """The search on some seeds. `right`: codes of their classes; `known`: answers by digest (hex) and repeat."""
+    """The search on some seeds. `right`: codes of their classes; `known`: what the chunks of this process know of the model."""
 
     run: Run
     name: str
@@ -81,28 +73,28 @@ class _Chunk:
     attack: Attack
     classes: Classes
     right: NDArray[np.float64]
-    known: dict[tuple[str, int], _Answer] = field(default_factory=dict)
+    known: Shared
     reasons: dict[int, str] = field(default_factory=dict)  # by place: the last error
     sent: int = 0
     errors: int = 0
+    again: int = 0  # repeats of a query, which are no new inputs
     left: list[int] | None = None  # queries that are still paid for, by place
-    kept: list[tuple[str, int, NDArray[np.void], Predictions]] = field(default_factory=list)  # segments of this chunk
+    segments: list[tuple[str, int, NDArray[np.void], Predictions]] = field(default_factory=list)  # of this chunk
+    error_files: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, run: Run, plan: dict[str, Any], name: str) -> _Chunk:
         made: Any = component_class(plan["search"]["name"], "search")
         search = made(**plan["search"]["parameters"])
         seeds, images = _seeds(run, plan)
-        right = np.array(plan["right"], float)
         rng = partial(rng_for, run.suite.suite.random_seed, search.key)
         rngs = [rng(seed_id) for seed_id in seeds.column(SEED_ID).to_pylist()]
         attack = Attack(search, images, plan["margins"], rngs, votes=plan["votes"])
-        allowances = plan["allowances"]
-        chunk = cls(
-            run, name, plan, seeds, attack, Classes(tuple(plan["classes"])), right, left=allowances and list(allowances)
-        )
-        chunk.known |= {(digest, 0): _Answer(None, None, why) for digest, why in run_errors(run).items()}
-        return chunk
+        left = None if plan["allowances"] is None else list(plan["allowances"])
+        known = shared(run, plan["wave"])
+        known.put({(digest, 0): Answer(None, None, why) for digest, why in run_errors(run).items()})
+        classes = Classes(tuple(plan["classes"]))
+        return cls(run, name, plan, seeds, attack, classes, np.array(plan["right"], float), known, left=left)
 
     def searched(self) -> dict[str, Any]:
         """Works through all searches."""
@@ -116,35 +108,33 @@ class _Chunk:
                 break
             for repeat, book in enumerate(books):
                 self._look_up(book, [one for one in candidates if one.repeat == repeat])
-            missing = [one for one in candidates if (one.digest, one.repeat) not in self.known]
-            paid = self._paid(missing)
-            self._ask(paid)
-            told = [one for one in candidates if (one.digest, one.repeat) in self.known]
+            self._ask(self._paid([one for one in candidates if one.key not in self.known]))
+            told = [one for one in candidates if one.key in self.known]
             asked.update(one.digest for one in told)
-            before = len(self.attack.active)
-            self.attack.tell(told, self._replies(told))
-            if before > len(self.attack.active) and not self.run.pool:
-                live.advance(self.name, self.plan["stage"], before - len(self.attack.active), self.plan["total"])
+            self._tell(told)
         self._merge()
         part = _table(self.run, self.seeds, self.attack.attempts, self._why(), keep=self.plan["keep"])
         found = b"".join(bytes.fromhex(digest) for digest in sorted(asked))
         return {
             "sent": self.sent,
             "errors": self.errors,
+            "again": self.again,
             "ended": sum(one.end != "unpaid" for one in self.attack.attempts),
             "part": part.to_dict(),
             "digests": self.run.store.put(found, "digests", len(asked)).to_dict(),
         }
 
-    def _look_up(self, book: Any, candidates: Sequence[Candidate]) -> None:
-        """Adds what the store knows of these candidates."""
+    def _look_up(self, book: AnswerBook, candidates: Sequence[Candidate]) -> None:
+        """Adds what the store knew of these candidates when the chunk began."""
         if not candidates:
             return
         places = book.find(_void(candidates))
         labels = book.labels(places)
+        found = {}
         for one, place, label in zip(candidates, places.tolist(), labels, strict=True):
             if place >= 0:
-                self.known[one.digest, one.repeat] = _Answer(label, None if book.scores is None else book.scores[place], None)
+                found[one.key] = Answer(label, None if book.scores is None else book.scores[place], None)
+        self.known.put(found)
 
     def _paid(self, missing: list[Candidate]) -> list[Candidate]:
         """Those of the candidates that the budget pays for; the searches of the others end here."""
@@ -160,25 +150,45 @@ class _Chunk:
         return paid
 
     def _ask(self, missing: list[Candidate]) -> None:
-        """Puts candidates to the model, of equal ones the first, and keeps the answers."""
+        """Puts candidates to the model, of equal ones the first and of those that another chunk is asking none, and keeps the
+        answers."""
         for repeat in sorted({one.repeat for one in missing}):
-            batch = list({one.digest: one for one in missing if one.repeat == repeat}.values())
-            digests = _void(batch)
-            answers, segment = ask(self.run, [one.image for one in batch], digests, repeat)
-            if segment is not None:
-                self.kept.append((segment, repeat, digests, answers))
-            if repeat == 0:
-                reasons = error_reasons(digests, answers)
-                add_errors(self.run, reasons)
-                self.sent += len(batch)
-                self.errors += len(reasons)
-            for at, one in enumerate(batch):
-                scores = None if answers.scores is None else answers.scores[at]
-                why = answers.errors[at]
-                self.known[one.digest, repeat] = _Answer(answers.labels[at], scores, None if why is None else str(why))
+            wanted = {one.key: one for one in missing if one.repeat == repeat}
+            with self.known.claimed(wanted) as mine:
+                if mine:
+                    self._ask_batch([wanted[key] for key in mine], repeat)
+        self.known.wait_for({one.key for one in missing}, live.check_stopped)
 
-    def _replies(self, told: list[Candidate]) -> list[Any]:
-        answers = [self.known[one.digest, one.repeat] for one in told]
+    def _ask_batch(self, batch: list[Candidate], repeat: int) -> None:
+        digests = _void(batch)
+        answers, segment = ask(self.run, [one.image for one in batch], digests, repeat)
+        if segment is not None:
+            self.segments.append((segment, repeat, digests, answers))
+        if repeat:
+            self.again += len(batch)
+        else:
+            reasons = error_reasons(digests, answers)
+            path = add_errors(self.run, reasons)
+            self.error_files += [path] if path else []
+            self.sent += len(batch)
+            self.errors += len(reasons)
+        found = {}
+        for at, one in enumerate(batch):
+            why = answers.errors[at]
+            scores = None if answers.scores is None else answers.scores[at]
+            found[one.key] = Answer(answers.labels[at], scores, None if why is None else str(why))
+        self.known.put(found)
+
+    def _tell(self, told: list[Candidate]) -> None:
+        """Tells the searches what the model said, and the listeners how far that is of all that the searches may ask."""
+        queries, before = self.attack.search.queries, self.attack.active
+        self.attack.tell(told, self._replies(told))
+        saved = sum(queries - self.attack.attempts[place].queries for place in set(before) - set(self.attack.active))
+        if not self.run.pool:
+            live.advance(self.name, self.plan["stage"], len(told) + saved, self.plan["total"] * queries)
+
+    def _replies(self, told: list[Candidate]) -> list[Reply]:
+        answers = [self.known[one.key] for one in told]
         for one, answer in zip(told, answers, strict=True):
             if answer.error is not None:
                 self.reasons[one.place] = answer.error
@@ -194,13 +204,13 @@ class _Chunk:
         return replies(codes, scores if any(fits) else None, right, self.attack.search.labels_only)
 
     def _why(self) -> list[str | None]:
-        """The error that a search which the model did not answer has met last."""
+        """The error that each search which the model did not answer has met last."""
         return [self.reasons.get(place) for place in range(len(self.attack.attempts))]
 
     def _merge(self) -> None:
-        """One segment in the place of those of the steps."""
+        """One segment, and one file of errors, in the place of those of the steps."""
         by_repeat: dict[int, list[tuple[str, NDArray[np.void], Predictions]]] = defaultdict(list)
-        for path, repeat, digests, answers in self.kept:
+        for path, repeat, digests, answers in self.segments:
             by_repeat[repeat].append((path, digests, answers))
         for repeat, parts in by_repeat.items():
             if len(parts) == 1:
@@ -209,6 +219,10 @@ class _Chunk:
             digests = np.concatenate([digests for _, digests, _ in parts])
             write_segment(self.run.store, self.run.answers, digests, answers, self.run.run_id, repeat)
             for path, _, _ in parts:
+                self.run.store.remove(path)
+        if len(self.error_files) > 1:
+            add_errors(self.run, {key: why for path in self.error_files for key, why in self.run.store.read_json(path).items()})
+            for path in self.error_files:
                 self.run.store.remove(path)
 
 

@@ -71,11 +71,13 @@ def run_errors(run: Run) -> dict[str, str]:
     return found
 
 
-def add_errors(run: Run, reasons: dict[str, str]) -> None:
-    """Remembers inputs without a usable answer."""
+def add_errors(run: Run, reasons: dict[str, str]) -> str | None:
+    """Remembers inputs without a usable answer; returns where."""
     if not reasons:
-        return
-    run.store.write_json(f"runs/{run.run_id}/errors/{time.time_ns():020d}-{os.urandom(4).hex()}.json", reasons)
+        return None
+    path = f"runs/{run.run_id}/errors/{time.time_ns():020d}-{os.urandom(4).hex()}.json"
+    run.store.write_json(path, reasons)
+    return path
 
 
 def error_reasons(digests: NDArray[np.void], answers: Predictions) -> dict[str, str]:

@@ -265,18 +265,31 @@ def test_a_model_that_answers_none_of_the_few_there_are_has_not_resisted():
     assert attack.attempts[0].end == "unanswered"
 
 
-def test_answers_that_fail_later_are_counted_and_the_search_goes_on():
+@pytest.mark.parametrize(("every", "end"), [(5, ("resisted", 40, 32)), (30, ("unanswered", 10, 10))])
+def test_answers_that_fail_are_counted_and_the_search_goes_on_while_some_come(every, end):
     attack = attack_on(RandomTiles(delta=0.1, queries=40), list(photo(1, (8, 8, 3))))
     asked: list[Candidate] = []
 
     def answers(candidate: Candidate) -> Reply:
         asked.append(candidate)
-        return Reply(4.0, False) if len(asked) == 5 else NOBODY
+        return NOBODY if len(asked) % every else Reply(4.0 + len(asked), False)
 
     carried_out(attack, answers)
     attempt = attack.attempts[0]
-    assert (attempt.end, attempt.queries, attempt.unanswered) == ("resisted", 40, 39)
-    assert attempt.image is asked[4].image
+    assert (attempt.end, attempt.queries, attempt.unanswered) == end
+    assert attempt.image is (asked[4].image if every == 5 else None)
+
+
+def test_a_model_that_stops_answering_is_not_asked_for_ever():
+    attack = attack_on(RandomTiles(delta=0.1, queries=40), list(photo(1, (8, 8, 3))))
+    asked: list[Candidate] = []
+
+    def answers(candidate: Candidate) -> Reply:
+        asked.append(candidate)
+        return Reply(4.0, False) if len(asked) == 1 else NOBODY
+
+    carried_out(attack, answers)
+    assert (attack.attempts[0].end, attack.attempts[0].queries) == ("unanswered", 11)
 
 
 def test_a_search_can_be_given_up():

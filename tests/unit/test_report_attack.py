@@ -112,7 +112,7 @@ def test_a_search_without_images_says_why() -> None:
     unfinished = sample.attack_report(curves=[late], classes=[], norms=[], stopped="the time limit of 60 s")
     text = told(unfinished)
     assert "No search came to its end." in text
-    assert "9 searches are unfinished (the time limit of 60 s) and in no figure" in text
+    assert "9 searches are unfinished (the time limit of 60 s): what they would have broken is unknown" in text
     for attack in (nothing, unfinished):
         prop = sample.property_report(adversarial=attack)
         assert attack_figures(attack) == {}

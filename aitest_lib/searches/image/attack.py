@@ -15,7 +15,7 @@ from aitest_lib.searches.image.base import Image, ImageSearch, Moves, Noise, Rep
 End = Literal["broken", "resisted", "exhausted", "unanswered", "unpaid", "late"]
 COLOURS = 3
 STUBBORN = 1_000  # tries in a row that were tried before: the search has nothing left to try
-SILENT = 10  # queries in a row without a usable answer, from the first on: the model does not answer this image
+SILENT = 10  # queries in a row without a usable answer: the model does not answer such images
 UNKNOWN = Reply(np.nan, False)
 
 
@@ -28,6 +28,11 @@ class Candidate:
     image: Image
     repeat: int
     digest: str
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What is asked: equal for equal images and repeats."""
+        return self.digest, self.repeat
 
 
 @dataclass
@@ -64,6 +69,7 @@ class _Run:
     reply: Reply = UNKNOWN  # the first to what is tried
     asked: int = 0  # the number of the query that got it
     votes: list[bool] = field(default_factory=list)
+    silent: int = 0  # queries without a usable answer since the last one that had one
 
 
 class Attack:
@@ -119,7 +125,9 @@ class Attack:
             if asked is None or (candidate.digest, candidate.repeat) != (asked.digest, asked.repeat):
                 raise ValueError("got an answer to a candidate that was not asked")
             attempt.queries += 1
-            attempt.unanswered += bool(np.isnan(reply.margin))
+            silent = bool(np.isnan(reply.margin))
+            attempt.unanswered += silent
+            run.silent = run.silent + 1 if silent else 0
             if candidate.repeat == 0:
                 run.reply, run.asked = reply, attempt.queries
             run.votes.append(reply.broken)
@@ -149,7 +157,7 @@ class Attack:
             self._end(candidate.place, "broken")
         elif spent:
             self._end(candidate.place, "resisted")
-        elif attempt.queries == attempt.unanswered >= SILENT:
+        elif run.silent >= SILENT:
             self._end(candidate.place, "unanswered")
 
     def _end(self, place: int, end: End) -> None:

@@ -22,6 +22,7 @@ from aitest_lib.parameters import parameter
 Image = NDArray[np.uint8]  # (height, width, channels)
 Noise = NDArray[np.int16]  # (height, width, channels): grey levels to add
 LEVELS = 255
+MOST_QUERIES = 100_000
 EPSILON = 1e-9  # 8/255 is meant to be 8 grey levels, whatever its floating-point product with 255
 
 
@@ -75,7 +76,7 @@ class ImageSearch(Component):
     kind: ClassVar[str] = "image_search"
     needs_scores: ClassVar[bool] = False  # of no use where only labels are known
     delta: float = parameter(8 / LEVELS, help="largest change of a pixel's channel, of the range 0 to 1", gt=0, le=1)
-    queries: int = parameter(250, help="queries that one image may cost at most", ge=1)
+    queries: int = parameter(250, help="queries that one image may cost at most", ge=1, le=MOST_QUERIES)
     labels_only: bool = parameter(False, help="use labels alone, also where the model gives scores")
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aitest_lib.canonical import array_digest
 from aitest_lib.searches.image.base import Reply, Try
 from aitest_lib.searches.image.canvas import Canvas, Floats32
 from aitest_lib.searches.image.gaussian_process import Doubles, GaussianProcess, Hyperparameters, fitted, likeliest
@@ -27,14 +28,15 @@ class Evidence:
     patterns: list[Patterns] = field(default_factory=list)
     features: list[Floats32] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
-    _tried: set[bytes] = field(default_factory=set)
+    _tried: set[str] = field(default_factory=set)
     _hyper: Hyperparameters = START
     _frequency: float = FREQUENCIES[1]
     _fitted_with: int = 0
 
     def ask(self, pattern: Patterns) -> Generator[Try, Reply, bool]:
         """Tries a pattern; whether it is the best so far."""
-        self._tried.add(self.canvas.effects(pattern).tobytes())
+        pattern = pattern.copy()  # not a view of all the candidates that it was chosen from
+        self._tried.add(array_digest(self.canvas.effects(pattern)))
         reply = yield Try(self.canvas.noise(pattern))
         if np.isnan(reply.margin):
             return False
@@ -52,7 +54,7 @@ class Evidence:
         """The pattern of the highest value that differs from all that were tried."""
         for place in np.argsort(-values, kind="stable"):
             pattern: Patterns = patterns[place]
-            if self.canvas.effects(pattern).tobytes() not in self._tried:
+            if array_digest(self.canvas.effects(pattern)) not in self._tried:
                 return pattern
         return None
 
