@@ -162,7 +162,8 @@ def _style(place: int, baseline: bool, palette: Palette) -> tuple[str, float, st
     """Colour, width and dashes of a line."""
     if not baseline:
         return palette.accent, 2.6, "none"
-    return palette.ink, 1.3, _DASHES[(place - 1) % len(_DASHES)]
+    colours = (palette.ink, palette.inconclusive, palette.passed, palette.failed)
+    return colours[(place - 1) % len(colours)], 1.5, _DASHES[(place - 1) % len(_DASHES)]
 
 
 def _legend(attack: AdversarialReport, palette: Palette) -> list[str]:

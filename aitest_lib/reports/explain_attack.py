@@ -128,7 +128,7 @@ def _broken(attack: AdversarialReport, main: SearchCurve, confidence: float) -> 
     earlier = [(budget, point) for budget in budgets(attack)[:-1] if (point := within(main, budget))]
     shown = earlier[:: max(len(earlier) - 1, 1)]  # the first and the last of them
     if shown:
-        text += f"; {listed([f'within {budget:,} {number(point.rate)}' for budget, point in shown])}"
+        text += f"; {listed([f'{number(point.rate)} within {budget:,}' for budget, point in shown])}"
     if main.median_queries is None:
         return f"{text}."
     median = f"{main.median_queries:,.4g} {'query' if main.median_queries == 1 else 'queries'}"

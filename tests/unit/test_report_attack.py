@@ -82,7 +82,7 @@ def test_the_paragraph_tells_what_was_done_and_found() -> None:
         "noise of at most 76 of 255 grey levels in any pixel (delta 0.298)",
         "with at most 250 queries an image.",
         f"Within 250 queries it broke {main.broken} of 196: {main.broken / 196:.3f} [",
-        "(bounds one-sided at 95%); within 10 0.592 and within 100 0.980; the median adversarial image took 8 queries.",
+        "(bounds one-sided at 95%); 0.592 within 10 and 0.980 within 100; the median adversarial image took 8 queries.",
         "it is an upper bound: a stronger attack may break more.",
         f"With the same queries the baselines broke {random.broken / 196:.3f} [",
         f"(random tiles) and {square.broken / 196:.3f} [",
