@@ -208,7 +208,7 @@ def test_baselines_are_thin_dashed_and_in_the_legend() -> None:
     attack = sample.attack_report()
     root = ET.fromstring(success_plot(attack))
     lines = [line.get("style") or "" for line in root.iter(f"{SPACE}polyline")]
-    assert [("stroke-width:1.3" in style, "dasharray:none" in style) for style in lines] == [(True, False)] * 2 + [
+    assert [("stroke-width:1.5" in style, "dasharray:none" in style) for style in lines] == [(True, False)] * 2 + [
         (False, True)
     ]
     texts = [item.text or "" for item in root.iter(f"{SPACE}text")]
