@@ -195,7 +195,7 @@ def photograph(project: Project, prefect: str) -> None:
 
 
 def photograph_images(project: Project) -> None:
-    """Audits the demonstration's digits, and writes the picture of the report."""
+    """Audits the demonstration's digits, and writes the pictures of the report."""
     command(project, "demo", "--only", "image")
     page = project.folder / "images.html"
     command(project, "report", "last", "-o", str(page))
@@ -203,6 +203,8 @@ def photograph_images(project: Project) -> None:
         browser.get(page.as_uri())
         browser.execute_script(TO_TOP, "Accuracy per transform")
         save(browser, "report-images.png", "Accuracy per transform", 800)
+        browser.execute_script(TO_TOP, "Images broken against queries")
+        save(browser, "report-attack.png", "Images broken against queries", 560)
 
 
 def photograph_tree(project: Project) -> None:

@@ -16,6 +16,7 @@ from aitest_lib.searches.image.auto import Auto
 from aitest_lib.searches.image.base import Reply, Seed, Try
 from aitest_lib.searches.image.bayesian import Bayesian, Expected
 from aitest_lib.searches.image.canvas import Canvas
+from aitest_lib.searches.image.evidence import KEPT, Evidence
 from aitest_lib.searches.image.gaussian_process import Hyperparameters, fitted
 from aitest_lib.searches.image.patterns import along, bank, crossed, flipped_tiles, opening, random_tiles, squares, stripes
 from aitest_lib.searches.image.random import RandomTiles
@@ -257,3 +258,20 @@ def test_a_try_is_made_of_whole_grey_levels():
     assert isinstance(wish, Try)
     assert wish.noise.dtype == np.int16
     assert set(np.unique(wish.noise)) == {-25, 25}
+
+
+def test_evidence_keeps_the_best_and_the_latest_and_no_more() -> None:
+    """Of an image that resists for long a process learns from no more answers, and nothing else is held."""
+    rng = np.random.default_rng(0)
+    canvas = Canvas(rng.integers(0, 256, (8, 8, 1), dtype=np.uint8), 20)
+    evidence = Evidence(canvas)
+    rewards = rng.normal(size=3 * KEPT)
+    for reward, pattern in zip(rewards, random_tiles(canvas.shape, 7, 3 * KEPT, rng), strict=True):
+        asking = evidence.ask(pattern)
+        next(asking)
+        with pytest.raises(StopIteration):
+            asking.send(Reply(-reward, False))
+    best, latest = set(np.argsort(-rewards)[: KEPT // 2].tolist()), set(range(3 * KEPT - KEPT // 2, 3 * KEPT))
+    assert evidence.answers == 3 * KEPT
+    assert evidence.rewards == [rewards[place] for place in sorted(best | latest)]
+    assert all(pattern.base is None for pattern in evidence.patterns)

@@ -14,6 +14,7 @@ from aitest_lib.searches.image.base import Image, ImageSearch, Moves, Noise, Rep
 
 End = Literal["broken", "resisted", "exhausted", "unanswered", "unpaid", "late"]
 COLOURS = 3
+AT_ONCE = 16  # images that advance together: what more of them yield would not stay in the caches
 STUBBORN = 1_000  # tries in a row that were tried before: the search has nothing left to try
 SILENT = 10  # queries in a row without a usable answer: the model does not answer such images
 UNKNOWN = Reply(np.nan, False)
@@ -104,6 +105,12 @@ class Attack:
     def ask(self) -> list[Candidate]:
         """The next candidate of every image whose search has not ended; empty where all have."""
         waiting = [place for place in self.active if self._runs[place].trying is None]
+        for start in range(0, len(waiting), AT_ONCE):
+            self._advance(waiting[start : start + AT_ONCE])
+        return [run.trying for place in self.active if (run := self._runs[place]).trying is not None]
+
+    def _advance(self, waiting: list[int]) -> None:
+        """Runs coroutines up to their next candidates."""
         while waiting:
             together: dict[type[Together], list[tuple[int, Together]]] = defaultdict(list)
             for place in waiting:
@@ -115,7 +122,6 @@ class Attack:
                 for (place, _), result in zip(wishes, kind.solve([wish for _, wish in wishes]), strict=True):
                     self._runs[place].value = result
                     waiting.append(place)
-        return [run.trying for place in self.active if (run := self._runs[place]).trying is not None]
 
     def tell(self, candidates: Sequence[Candidate], replies: Sequence[Reply]) -> None:
         """What the model made of the candidates that were asked."""

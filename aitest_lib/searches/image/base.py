@@ -57,7 +57,7 @@ class Reply:
 
 
 class Together(Protocol):
-    """Work that costs less when it is done for many images at once. A search yields one; `solve` gets those of all images that
+    """Work that costs less when it is done for some images at once. A search yields one; `solve` gets those of all images that
     wait, and what it returns for each goes back to its search. No image's result may depend on the others'."""
 
     @classmethod

@@ -23,7 +23,6 @@ from aitest_lib.searches.image.evidence import Evidence
 from aitest_lib.searches.image.gaussian_process import Doubles, GaussianProcess
 from aitest_lib.searches.image.patterns import Patterns, along, crossed, flipped_tiles, random_tiles, squares
 
-AT_ONCE = 16  # images of which the acquisition is computed together: more do not stay in the caches
 DIGITS = 9  # of acquisition values: equal ones are decided by place, not by rounding errors
 WIDEST, NARROWEST, GROWTH, DECAY = 0.5, 0.01, 1.5, 0.9  # the trust region: the share of the image that may be turned
 SCALES = (4, 7, 14)  # tiles along a side that are turned at once
@@ -71,12 +70,10 @@ class Expected(Together):
             alike[request.points.shape].append(place)
         values: dict[int, Doubles] = {}
         for places in alike.values():
-            for start in range(0, len(places), AT_ONCE):
-                some = places[start : start + AT_ONCE]
-                found = log_expected_improvement(
-                    [requests[place].process for place in some], [requests[place].points for place in some]
-                )
-                values.update(zip(some, np.round(found, DIGITS), strict=True))
+            found = log_expected_improvement(
+                [requests[place].process for place in places], [requests[place].points for place in places]
+            )
+            values.update(zip(places, np.round(found, DIGITS), strict=True))
         return [values[place] for place in range(len(requests))]
 
 

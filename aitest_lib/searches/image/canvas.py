@@ -13,7 +13,6 @@ from aitest_lib.searches.image.patterns import Patterns, Shape
 from aitest_lib.searches.image.tiles import enlarged, tile_grid
 
 FINEST = 32  # tiles along the longer side, at most: a pattern of more cannot be learned from a few hundred answers
-WAVES = 20  # cosines down and across; what is finer hardly moves a network
 EDGE = 0.3  # weight of what lies in a corner, if the middle has 1
 CHROMA = 0.5  # weight of differences between channels
 
@@ -53,7 +52,7 @@ class Canvas:
         return np.asarray(np.where(patterns > 0, up, down), np.float32)
 
     def features(self, patterns: Patterns) -> Floats32:
-        """The discrete cosine transform of the effects of n patterns, orthonormal, low frequencies alone: (n, d)."""
+        """The discrete cosine transform of the effects of n patterns, orthonormal: (n, d = channels x rows x columns)."""
         effects: Floats32 = self.effects(patterns) * self.focus
         count, channels = effects.shape[:2]
         down, across = self._waves
@@ -89,7 +88,7 @@ class Canvas:
 
     @cached_property
     def _waves(self) -> tuple[Floats32, Floats32]:
-        return cosines(self.shape[1], WAVES), cosines(self.shape[2], WAVES)
+        return cosines(self.shape[1]), cosines(self.shape[2])
 
     def _means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of every tile: (height, width, channels) -> (rows, columns, channels)."""
@@ -101,7 +100,7 @@ class Canvas:
         return values
 
 
-def cosines(length: int, most: int) -> Floats32:
-    """The first rows of the orthonormal discrete cosine transform II: (min(most, length), length)."""
-    waves = np.cos(np.pi / length * np.outer(np.arange(min(most, length)), np.arange(length) + 0.5))
+def cosines(length: int) -> Floats32:
+    """The orthonormal discrete cosine transform II: (length, length), a row for each frequency."""
+    waves = np.cos(np.pi / length * np.outer(np.arange(length), np.arange(length) + 0.5))
     return np.asarray(waves / np.linalg.norm(waves, axis=1, keepdims=True), np.float32)

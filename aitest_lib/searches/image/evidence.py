@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,19 +15,21 @@ from aitest_lib.searches.image.patterns import Patterns
 
 KEPT = 128  # answers that the process learns from: half the best, half the latest
 FIRST_FIT, REFIT = 6, 1.3  # answers before hyperparameters are fitted, and how many times more until they are again
-FREQUENCIES = (6.0, 10.0, 20.0)  # see `Canvas.weights`
+FREQUENCIES = (7.0, 14.0, 40.0)  # see `Canvas.weights`
 SOFT = 0.01  # share of the median distance from the best reward below which distances hardly shrink any more
 START = Hyperparameters(linear=0.5, length=1.0, noise=1e-3)
 
 
 @dataclass(eq=False)
 class Evidence:
-    """Patterns that were answered, their features, and rewards (the negative margin)."""
+    """Patterns that were answered, their features, and rewards (the negative margin), in their order; of many the best and the
+    latest, so that an image which resists for long takes no more memory. `answers`: how many there were in all."""
 
     canvas: Canvas
     patterns: list[Patterns] = field(default_factory=list)
     features: list[Floats32] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    answers: int = 0
     _tried: set[str] = field(default_factory=set)
     _hyper: Hyperparameters = START
     _frequency: float = FREQUENCIES[1]
@@ -44,6 +46,9 @@ class Evidence:
         self.patterns.append(pattern)
         self.features.append(self.canvas.features(pattern[None])[0])
         self.rewards.append(-reply.margin)
+        self.answers += 1
+        if self.answers > KEPT:
+            self._forget()
         return better
 
     def leaders(self, count: int) -> Patterns:
@@ -60,21 +65,20 @@ class Evidence:
 
     def process(self) -> tuple[GaussianProcess, Floats32]:
         """What the answers teach, and the weights of features that it goes by. Hyperparameters are fitted now and then."""
-        chosen = self._chosen()
-        features = np.stack([self.features[place] for place in chosen])
-        rewards = compressed(np.array([self.rewards[place] for place in chosen]))
-        if len(self.rewards) >= max(FIRST_FIT, REFIT * self._fitted_with):
-            self._fitted_with = len(self.rewards)
+        features, rewards = np.stack(self.features), compressed(np.array(self.rewards))
+        if self.answers >= max(FIRST_FIT, REFIT * self._fitted_with):
+            self._fitted_with = self.answers
             fits = [(*likeliest(features * self.canvas.weights(one), rewards), one) for one in FREQUENCIES]
             _, self._hyper, self._frequency = max(fits, key=lambda fit: fit[0])
         weights = self.canvas.weights(self._frequency)
         return fitted(features * weights, rewards, self._hyper), weights
 
-    def _chosen(self) -> Sequence[int]:
+    def _forget(self) -> None:
         count = len(self.rewards)
-        if count <= KEPT:
-            return range(count)
-        return sorted({*self._order()[: KEPT // 2], *range(count - KEPT // 2, count)})
+        kept = sorted({*self._order()[: KEPT // 2], *range(count - KEPT // 2, count)})
+        self.patterns = [self.patterns[place] for place in kept]
+        self.features = [self.features[place] for place in kept]
+        self.rewards = [self.rewards[place] for place in kept]
 
     def _order(self) -> list[int]:
         """Places, best first."""
