@@ -189,7 +189,10 @@ def property_lines(spec: PropertySpec) -> list[str]:
         lines.append("    transforms:")
         lines += [f"      - {_mapping(dict(item))}" for item in spec.default_transforms]
     if spec.shape == "search":
-        lines.append("    search: {method: auto, delta: 0.0314, queries: 250}  # delta: largest change of a pixel, of 0 to 1")
+        lines += [
+            "    # delta: largest change of a pixel, of 0 to 1; queries: of one image at most, by the method and by each baseline",
+            "    search: {method: auto, delta: 0.0314, queries: 250, baselines: [random]}",
+        ]
     if spec.default_gates:
         lines.append("    gates:  # the usual bounds, not yours: set what your use needs")
         lines += [f"      {metric}: {_mapping(dict(gate))}" for metric, gate in spec.default_gates.items()]

@@ -54,7 +54,7 @@ def test_init_like_for_images_writes_a_card_and_a_suite_that_load(name, project)
     card = load_card(project.folder / "model.yaml").card
     assert (card.name, card.classes) == ("parts", ("bad", "good"))
     suite = load_suite(project.folder / "suite.yaml").suite
-    assert [item.property for item in suite.properties] == ["image.generalization", "image.robustness"]
+    assert [item.property for item in suite.properties] == ["image.generalization", "image.robustness", "image.adversarial"]
     assert suite.data.test == "parts.npz"
 
 
