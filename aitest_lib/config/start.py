@@ -190,7 +190,7 @@ def property_lines(spec: PropertySpec) -> list[str]:
         lines += [f"      - {_mapping(dict(item))}" for item in spec.default_transforms]
     if spec.shape == "search":
         lines += [
-            "    # delta: largest change of a pixel, of 0 to 1; queries: of one image at most, by the method and by each baseline",
+            "    # delta: largest change of a pixel, of 0 to 1; queries: of one image, by the method and by each baseline",
             "    search: {method: auto, delta: 0.0314, queries: 250, baselines: [random]}",
         ]
     if spec.default_gates:
