@@ -128,7 +128,6 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0, classes: in
     segments = _of_one_width(store, segments, classes)
     if not segments:
         return AnswerBook(np.empty(0, "V16"), np.empty(0, np.int32), (), None, {})
-    runs: Counter[str] = Counter()
     known: dict[str, int] = {}
     codes = []
     for segment in segments:
@@ -136,10 +135,7 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0, classes: in
         codes.append(remap[segment.codes])
     # The first of equal digests is kept, and segments are read in the order of their writing.
     unique, first = distinct(np.concatenate([segment.digests for segment in segments]))
-    # So does the run that asked it: what stands in two segments was paid for once.
-    owner = np.repeat(np.arange(len(segments)), [len(segment.digests) for segment in segments])[first]
-    for segment, count in zip(segments, np.bincount(owner, minlength=len(segments)).tolist(), strict=True):
-        runs[segment.run] += count
+    runs = _counted(segments, len(unique))
     scores = _scores(pa.chunked_array([chunk for segment in segments for chunk in segment.scores.chunks]))
     return AnswerBook(
         unique,
@@ -148,6 +144,16 @@ def read_book(store: Store, folders: Iterable[str], repeat: int = 0, classes: in
         None if scores is None else scores[first],
         dict(runs),
     )
+
+
+def _counted(segments: list[_Segment], unique: int) -> Counter[str]:
+    """How many inputs each run has asked; what stands in two of its segments, as a merge that was killed leaves it, once."""
+    runs: Counter[str] = Counter()
+    for segment in segments:
+        runs[segment.run] += len(segment.digests)
+    if runs.total() == unique:
+        return runs
+    return Counter({run: len(distinct(np.concatenate([one.digests for one in segments if one.run == run]))[0]) for run in runs})
 
 
 @dataclass(frozen=True, eq=False)

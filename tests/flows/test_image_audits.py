@@ -36,7 +36,9 @@ def test_an_object_and_arrays(project):
         report = api.audit(Nearest(), (digits(SEEDS)[..., 0], labels()))
     assert report.model.type == "image-classifier"
     named = {item.property: item for item in report.properties}
-    assert set(named) == {"image.generalization", "image.robustness"}
+    assert set(named) == {"image.generalization", "image.robustness", "image.adversarial"}
+    assert named["image.adversarial"].adversarial.labels_only
+    assert named["image.adversarial"].cases.total == SEEDS
     assert named["image.robustness"].cases.total == 31 * SEEDS
     assert named["image.robustness"].cases.error == 0
     saturation = [gate for gate in named["image.robustness"].gates if gate.slice.get("transform") == "saturation"]
@@ -48,7 +50,9 @@ def test_an_object_and_arrays(project):
 def test_arrays_without_labels_are_judged_by_the_models_own_answers(project):
     with project.entered():
         report = api.audit(Nearest(), digits(SEEDS)[..., 0])
-    [found] = report.properties
+    found, attacked = report.properties
+    assert attacked.adversarial.right == SEEDS
+    assert {item.name for item in attacked.metrics} == {"attacked_accuracy", "success_rate", "median_queries"}
     assert {item.name for item in found.metrics} == {"pass_rate"}
     assert found.cases.passed + found.cases.failed > 20 * SEEDS
 

@@ -51,6 +51,16 @@ def test_answers_are_found_in_any_order(store):
     assert book.by_run == {"run-1": 2, "run-2": 1}
 
 
+def test_what_a_killed_merge_leaves_twice_is_counted_once_for_each_run_that_asked_it(store):
+    write_segment(store, HERE, ids("a"), answers(["no"]), "run-1")
+    write_segment(store, HERE, ids("b"), answers(["yes"]), "run-1")
+    write_segment(store, HERE, ids("a", "b"), answers(["no", "yes"]), "run-1")
+    write_segment(store, HERE, ids("b", "c"), answers(["yes", "no"]), "run-2")
+    book = read_book(store, [HERE])
+    assert labels_of(book, "a", "b", "c") == ["no", "yes", "no"]
+    assert book.by_run == {"run-1": 2, "run-2": 2}
+
+
 def test_many_answers_agree_with_a_dictionary(store):
     rng = np.random.default_rng(0)
     kept: dict[int, str] = {}
