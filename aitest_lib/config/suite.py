@@ -213,8 +213,8 @@ def _check_budgets(item: PropertyConfig, queries: int, document: Document, at: L
             for problem in _impossible_slice(metric, gate):
                 raise document.error((*at, "gates", metric), problem)
             named = (gate.slice or {}).get("queries")
-            whole = isinstance(named, int) and not isinstance(named, bool)
-            if named is not None and not (whole and 1 <= named <= queries):  # type: ignore[operator]
+            fits = isinstance(named, int) and not isinstance(named, bool) and 1 <= named <= queries
+            if named is not None and not fits:
                 problem = (
                     f"slice: got queries {named!r}, expected a whole number from 1 to the {queries} that a search may cost"
                 )

@@ -15,7 +15,6 @@ from aitest_lib.canonical import array_digest
 from aitest_lib.errors import InputError
 from aitest_lib.searches.image.attack import SILENT, Attack, Attempt, Candidate, with_noise
 from aitest_lib.searches.image.base import ImageSearch, Moves, Reply, Seed, Try
-from aitest_lib.searches.image.margins import margins, replies
 from aitest_lib.searches.image.random import RandomTiles
 
 every_search = pytest.mark.parametrize("cls", IMAGE_SEARCHES, ids=lambda cls: cls.name)
@@ -382,26 +381,3 @@ def test_a_search_starts_from_the_margin_that_it_may_know():
     for labels_only in (False, True):
         carried_out(attack_on(Curious(delta=0.1, queries=1, labels_only=labels_only), [FLAT]), by_chance())
     assert seen == [9.0, 1.0]
-
-
-def test_replies_say_what_is_broken_and_how_far():
-    scores = np.array([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.0, 0.0, 1.0], [np.nan, 0.5, 0.5], [0.7, 0.2, 0.1]])
-    codes, right = np.array([0.0, 1, 2, 1, np.nan]), np.zeros(5)
-    made = replies(codes, scores, right, labels_only=False)
-    assert [one.broken for one in made] == [False, True, True, True, False]
-    assert [one.margin for one in made[:2]] == pytest.approx([np.log(3.5), -np.log(3.5)])
-    assert np.isfinite(made[2].margin)
-    assert made[2].margin < -20
-    assert made[3].margin == -1.0  # scores that are none: the label alone
-    assert np.isnan(made[4].margin)
-    for alone in (replies(codes, scores, right, labels_only=True), replies(codes, None, right, labels_only=False)):
-        assert [one.margin for one in alone[:4]] == [1, -1, -1, -1]
-        assert [one.broken for one in alone] == [one.broken for one in made]
-    assert replies(np.array([0.0]), np.array([[0.4]]), np.zeros(1), labels_only=False) == [Reply(1.0, False)]
-
-
-def test_margins_leave_the_scores_as_they_were():
-    scores = np.array([[0.5, 0.5], [0.9, 0.1]])
-    before = scores.copy()
-    assert margins(scores, np.array([0.0, 1.0])) == pytest.approx([0, -np.log(9)])
-    assert np.array_equal(scores, before)
