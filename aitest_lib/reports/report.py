@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from aitest_lib.reports.records import AdversarialReport, Record
+from aitest_lib.reports.records import AdversarialReport, Record, Sound, SpeechReport
 from aitest_lib.types import Outcome, Status
 
 SCHEMA_VERSION = 1
@@ -139,6 +139,7 @@ class FailingCase(Record):
     outcome: Outcome = "failed"
     reason: str | None = None
     pictures: list[Picture] = Field(default_factory=list)
+    sounds: list[Sound] = Field(default_factory=list)
     seed_label: str | None = None
     query: int | None = None
 
@@ -255,9 +256,10 @@ class PropertyReport(Record):
     attributions: list[Attribution] = Field(default_factory=list)
     tree: TreeReport | None = None
     adversarial: AdversarialReport | None = None
+    speech: SpeechReport | None = None
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
-    tolerance: float | None = None  # regressors: how far an answer may move and still be the same
-    seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right
+    tolerance: float | None = None  # regressors: how far an answer may move; recognisers: how far WER may rise
+    seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right; recognisers: WER
 
 
 class ColumnShift(Record):
