@@ -62,7 +62,7 @@ def prepare(run: Run) -> None:
     sample = stored(sample_seeds, run)
     sample_again = sample.with_options(refresh_cache=True)
     if run.has("prepared"):
-        names = ("profile", "shards", "pixels", "positions")
+        names = ("profile", "shards", "contents", "positions")
         known = run.prepared | run.prepared.get("real", {})
         kept: dict[str, Any] = {key: known[key] for key in names if key in known}
         made_again(run.store, [kept], lambda _: sample_again(job, run.uri))

@@ -33,7 +33,7 @@ from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, r
 from aitest_tasks.case_tables import case_id
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.components import attacks
-from aitest_tasks.image_cases import pixels_of
+from aitest_tasks.contents import content_of
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
@@ -211,9 +211,9 @@ def _block(
             spent, exhausted = int(main.queries[rank]), main.end[rank] == "exhausted"
             explanation[row] = explain_resisted(spent, text_of(expected[row]), own, exhausted)
     configuration = {"search": search.key, **search.parameters()}
-    own_pixels = pixels_of(seeds)
+    own_pixels = content_of(seeds)
     images = [
-        (pixels_of(main.tables[main.part[rank]]), int(main.row[rank])) if some else (own_pixels, row)
+        (content_of(main.tables[main.part[rank]]), int(main.row[rank])) if some else (own_pixels, row)
         for row, (rank, some) in enumerate(zip(ranks.tolist(), tried.tolist(), strict=True))
     ]
     params = [

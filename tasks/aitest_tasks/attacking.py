@@ -30,7 +30,8 @@ from aitest_lib.searches.image.margins import replies
 from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
 from aitest_tasks.asked_together import Answer, Shared, shared
-from aitest_tasks.image_cases import image_digests, pixels_of, with_pixels
+from aitest_tasks.contents import content_of, with_content
+from aitest_tasks.image_cases import image_digests
 from aitest_tasks.querying import add_errors, answer_book, ask, await_stream, error_reasons, run_errors
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
@@ -232,7 +233,7 @@ def _seeds(run: Run, plan: dict[str, Any]) -> tuple[pa.Table, list[Image]]:
     for part in plan["parts"]:
         table = get_table(run.store, ArtifactRef.of(part["ref"]), [SEED_ID, RANK, DIGEST])
         tables.append(table.take(pa.array(part["rows"])).replace_schema_metadata(None))
-        images += get_images(run.store, pixels_of(table), part["rows"])
+        images += get_images(run.store, content_of(table), part["rows"])
     return pa.concat_tables(tables), images
 
 
@@ -252,7 +253,7 @@ def _table(run: Run, seeds: pa.Table, attempts: Sequence[Attempt], reasons: Sequ
             REASON: pa.array(list(reasons), pa.string()),
         }
     )
-    return put_table(run.store, with_pixels(table, put_images(run.store, images)) if keep else table)
+    return put_table(run.store, with_content(table, put_images(run.store, images)) if keep else table)
 
 
 def _void(candidates: Sequence[Candidate]) -> NDArray[np.void]:

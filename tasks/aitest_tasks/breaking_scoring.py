@@ -29,7 +29,7 @@ from aitest_tasks.breaking import Made, ladder
 from aitest_tasks.case_tables import DETAIL, DISTANCE, STATUS, case_id, strengths_of
 from aitest_tasks.cases import CaseBlock, CaseLog, text_of, texts
 from aitest_tasks.components import components, searches
-from aitest_tasks.image_cases import pixels_of
+from aitest_tasks.contents import content_of
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
@@ -103,7 +103,7 @@ def _tried(run: Run, search: StrengthSearch, book: AnswerBook, made: Sequence[Ma
     for number, one in enumerate(made):
         ref = ArtifactRef.of(one["ref"])
         table = get_table(run.store, ref, [DIGEST, RANK, STATUS, DETAIL, DISTANCE])
-        refs.append(pixels_of(table))
+        refs.append(content_of(table))
         ranks = table.column(RANK).to_numpy().astype(np.int64)
         levels = np.abs(strengths_of(one["job"])[:, None] - strengths).argmin(axis=1)
         status = table.column(STATUS).to_pylist()
@@ -175,7 +175,7 @@ def _block(
             own,
             found[row],
         )
-    own_pixels = pixels_of(seeds)
+    own_pixels = content_of(seeds)
     images = [
         (tried.refs[tried.source[place]], int(tried.row[place])) if place >= 0 else (own_pixels, row)
         for row, place in enumerate(at.tolist())

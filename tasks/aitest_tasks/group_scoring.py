@@ -25,7 +25,7 @@ from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
-from aitest_tasks.image_cases import pixels_of
+from aitest_tasks.contents import content_of
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
@@ -97,7 +97,7 @@ def _group_block(
         )
     image = run.modality == "image"
     rows: Shown = ImageRows(run.store, seeds, None) if image else Rows(seeds, [])
-    inputs = pixels_of(seeds) if image else ref
+    inputs = content_of(seeds) if image else ref
     block = CaseBlock(
         case_id=[digest([seed_id, config.property]) for seed_id in seed_ids],
         seed_id=seed_ids,

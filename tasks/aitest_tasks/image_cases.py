@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,13 +13,14 @@ from numpy.typing import NDArray
 from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.artifacts.images import get_images, put_images
 from aitest_lib.artifacts.store import Store
-from aitest_lib.canonical import array_digest, canonical_json
+from aitest_lib.canonical import array_digest
 from aitest_lib.models.shapes import by_shape
 from aitest_lib.rng import rng_for
 from aitest_lib.transforms.image.base import ImageTransform, Pixels, chunks
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.case_tables import case_table, pieces
-from aitest_tasks.seed_tables import PIXELS, SEED_ID
+from aitest_tasks.contents import content_of, with_content
+from aitest_tasks.seed_tables import SEED_ID
 
 BATCH_BYTES = 4 << 20  # of pixels that a transform gets at once
 
@@ -34,21 +34,11 @@ def write_image_cases(store: Store, job: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(component, ImageTransform):
             raise TypeError(f"{job['component']} is no transform of images")
         seeds = whole.take(pa.array(rows))
-        table, made = _cases(component, seeds, get_images(store, pixels_of(whole), rows), job["random_seed"])
+        table, made = _cases(component, seeds, get_images(store, content_of(whole), rows), job["random_seed"])
         tables.append(table)
         images += made
-    pixels = put_images(store, images)
-    return {"cases": put_table(store, with_pixels(pa.concat_tables(tables), pixels)).to_dict(), "pixels": pixels.to_dict()}
-
-
-def with_pixels(table: pa.Table, pixels: ArtifactRef) -> pa.Table:
-    """The table with the reference of its images in its metadata."""
-    return table.replace_schema_metadata({PIXELS: canonical_json(pixels.to_dict())})
-
-
-def pixels_of(table: pa.Table) -> ArtifactRef:
-    """The artifact that holds the images of a table's rows, in their order."""
-    return ArtifactRef.of(json.loads(table.schema.metadata[PIXELS]))
+    content = put_images(store, images)
+    return {"cases": put_table(store, with_content(pa.concat_tables(tables), content)).to_dict(), "content": content.to_dict()}
 
 
 def image_digests(images: list[NDArray[np.uint8]]) -> NDArray[np.void]:

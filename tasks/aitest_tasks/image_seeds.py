@@ -1,31 +1,27 @@
-"""Seeds that are images: looked at once, chosen by their digests, stored in rank order with their pixels beside them."""
+"""Seeds that are images: looked at once, labels as the model answers them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from aitest_lib.artifacts.codecs import put_table
 from aitest_lib.artifacts.images import put_images
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.inputs import Image
 from aitest_lib.config.suite import DataConfig
 from aitest_lib.data.images import ImageSource
 from aitest_lib.data.sampling import StratifiedSampler
-from aitest_lib.data.schema import ColumnOverride, build_profile
-from aitest_lib.data.table import memory_table, row_digests
+from aitest_lib.data.table import memory_table
 from aitest_lib.errors import InputError
 from aitest_lib.types import Scalar
-from aitest_tasks.image_cases import with_pixels
-from aitest_tasks.seed_tables import DIGEST, LABEL, RANK, SEED_ID, seen_labels
+from aitest_tasks.file_seeds import Found, write_file_seeds
+from aitest_tasks.seed_tables import seen_labels
 
-SHARD_IMAGES, SHARD_BYTES = 1_024, 32 << 20
-SHOWN_UNREADABLE = 20
-FILE, SIZE = "file", "size"
+SIZE = "size"
 
 
 def write_image_seeds(
@@ -37,53 +33,25 @@ def write_image_seeds(
     image: Image | None,
     classes: Sequence[Scalar] | None,
 ) -> dict[str, Any]:
-    """Images in rank order, in shards of 32 MB at most; what could not be read is listed."""
+    """Images in rank order (see `write_file_seeds`)."""
     index = source.index(image)
     table = _metadata(source, index.positions, index.shapes, data, classes)
-    names = [name for name in table.column_names if name != data.label]
-    described = memory_table(table)
-    overrides = {FILE: ColumnOverride(type="text"), **data.columns}  # a name is no slice, however few there are
-    known = {name: one for name, one in overrides.items() if name in table.column_names}
-    profile = build_profile(described, None, known, [], {data.label} if data.label else set())
-    public = [name for name in names if name not in profile.private]
-    labels = seen_labels(described, data.label, classifier=True)
-    ties = codes = None
+    codes = None
     if data.label:
-        ties = row_digests(table.select([data.label]))  # equal images that differ in their labels, whatever their order
         codes = np.asarray(table.column(data.label).combine_chunks().dictionary_encode().indices.to_numpy(), np.int64)
-    chosen = sampler.choose_digests(index.digests, ties, codes, random_seed)
-    table = table.take(pa.array(chosen.positions))
-    shards, pixels = [], []
-    images = source.images(index.positions[chosen.positions], image)
-    for start, end in _parts(index.shapes[chosen.positions]):
-        part = table.slice(start, end - start)
-        extra = {
-            SEED_ID: pa.array(chosen.seed_ids[start:end]),
-            RANK: pa.array(np.arange(start, end, dtype=np.int32)),
-            DIGEST: pa.array([item.tobytes() for item in index.digests[chosen.positions[start:end]]], pa.binary(16)),
-        }
-        if data.label:
-            extra[LABEL] = part.column(data.label)
-        stored = put_images(store, [next(images) for _ in range(start, end)])
-        pixels.append(stored.to_dict())
-        shown = pa.table({**extra, **{name: part.column(name) for name in public}})
-        shards.append(put_table(store, with_pixels(shown, stored)).to_dict())
-    unreadable = [{"place": one.place, "reason": one.reason} for one in index.unreadable]
-    return {
-        "profile": store.put_json(profile.to_dict()).to_dict(),
-        "shards": shards,
-        "pixels": pixels,
-        "positions": put_table(store, pa.table({"row": index.positions[chosen.positions]})).to_dict(),
-        "rows": len(index.positions),
-        "seeds": len(chosen.seed_ids),
-        "labels": labels,
-        "unreadable": {
-            "count": len(unreadable),
-            "first": unreadable[:SHOWN_UNREADABLE],
-            "all": store.put_json(unreadable).to_dict(),
-        },
-        "converted": dict(index.converted),
-    }
+    found = Found(
+        table=table,
+        positions=index.positions,
+        digests=index.digests,
+        sizes=np.prod(index.shapes, axis=1, dtype=np.int64),
+        read=lambda positions: source.images(positions, image),
+        put=lambda images: put_images(store, images),
+        labels=seen_labels(memory_table(table), data.label, classifier=True),
+        strata=codes,
+        unreadable=index.unreadable,
+        converted=index.converted,
+    )
+    return write_file_seeds(store, found, data, sampler, random_seed)
 
 
 def image_label(source: ImageSource, data: DataConfig) -> str | None:
@@ -122,15 +90,3 @@ def _named(labels: pa.ChunkedArray, classes: Sequence[Scalar] | None) -> pa.Chun
     if not all(0 <= place < len(classes) for place in places):
         raise InputError(f"got labels from {min(places)} to {max(places)}, but the card has {len(classes)} classes")
     return pa.chunked_array([pa.array([classes[place] for place in places], pa.string())])
-
-
-def _parts(shapes: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """First and last place of each shard."""
-    start, held = 0, 0
-    for place, size in enumerate(np.prod(shapes, axis=1, dtype=np.int64).tolist()):
-        if place > start and (held + size > SHARD_BYTES or place - start == SHARD_IMAGES):
-            yield start, place
-            start, held = place, 0
-        held += size
-    if len(shapes):
-        yield start, len(shapes)

@@ -19,7 +19,7 @@ from aitest_lib.errors import InputError
 from aitest_lib.models.base import Model
 from aitest_lib.models.shapes import predict_images
 from aitest_lib.types import ArtifactRef, Predictions
-from aitest_tasks.image_cases import pixels_of
+from aitest_tasks.contents import content_of
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, ORIGIN, RANK
 
@@ -61,7 +61,7 @@ def private_columns(run: Run) -> list[str]:
 def model_inputs(run: Run, ref: ArtifactRef, rows: NDArray[np.int64]) -> Inputs:
     """Rows of a stored shard as the model's inputs: a frame, or images."""
     if run.modality == "image":
-        return get_images(run.store, pixels_of(get_table(run.store, ref, [RANK])), rows)
+        return get_images(run.store, content_of(get_table(run.store, ref, [RANK])), rows)
     return model_frame(run, ref, rows)
 
 

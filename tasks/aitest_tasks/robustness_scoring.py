@@ -25,9 +25,9 @@ from aitest_tasks.breaking_scoring import score_searches
 from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.components import components, searches
+from aitest_tasks.contents import content_of
 from aitest_tasks.corruption_error import corruption_figures
 from aitest_tasks.flips import score_flips
-from aitest_tasks.image_cases import pixels_of
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.property_report import finish, setting, slice_figures
@@ -138,7 +138,7 @@ def _score_shard(
     observed = book.labels(places)
     expected = book.labels(base.places[ranks])
     params = [json.loads(text) for text in cases.column(PARAMS).to_pylist()]
-    inputs = pixels_of(cases) if run.modality == "image" else ref
+    inputs = content_of(cases) if run.modality == "image" else ref
     rows: Shown = (
         ImageRows(run.store, seeds, [(inputs, row) for row in range(len(skip))])
         if run.modality == "image"

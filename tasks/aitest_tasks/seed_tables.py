@@ -12,7 +12,6 @@ from aitest_lib.errors import InputError
 # Names of the columns that aitest adds to a shard of seeds; a data column may not start like them.
 SEED_ID, RANK, DIGEST, LABEL = "@seed_id", "@rank", "@digest", "@label"
 ORIGIN = b"aitest.origin"  # in a table's metadata: where its rows come from, if not from the seeds' own (see `Origin`)
-PIXELS = b"aitest.pixels"  # in a table's metadata: the reference of the artifact that holds the images of its rows
 MOST_CLASSES = 1_000
 
 

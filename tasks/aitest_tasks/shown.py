@@ -17,7 +17,7 @@ from aitest_lib.reports.report import FailingCase, Picture, UnansweredCase
 from aitest_lib.scorers.invariance import ERROR, FAILED, OUTCOME_NAMES, PASSED, SKIPPED
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.cases import CaseBlock, text_of
-from aitest_tasks.image_cases import pixels_of
+from aitest_tasks.contents import content_of
 from aitest_tasks.seed_tables import LABEL
 
 SHOWN_FAILURES, SHOWN_UNANSWERED = 200, 20
@@ -89,7 +89,7 @@ class ImageRows:
         """`cases`: where the image of each case is; None where the seeds themselves are the cases; `gain`: how many times a
         difference is amplified (None: as much as it can be)."""
         self._store = store
-        self._seeds = pixels_of(seeds)
+        self._seeds = content_of(seeds)
         self._cases = cases
         self._gain = gain
         self._columns = {name: seeds.column(name) for name in seeds.column_names if not name.startswith("@")}

@@ -21,7 +21,8 @@ from aitest_lib.transforms.image.compose import Compose
 from aitest_lib.transforms.image.geometry import Rotate
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.case_tables import CASE_ID, PARAMS
-from aitest_tasks.image_cases import image_digests, with_pixels, write_image_cases
+from aitest_tasks.contents import with_content
+from aitest_tasks.image_cases import image_digests, write_image_cases
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
@@ -48,7 +49,7 @@ def cases_on(device: str, folder: Path, transform: ImageTransform, images: np.nd
             DIGEST: pa.array([one.tobytes() for one in image_digests(list(images))], pa.binary(16)),
         }
     )
-    shard = put_table(store, with_pixels(seeds, put_images(store, list(images))))
+    shard = put_table(store, with_content(seeds, put_images(store, list(images))))
     made = write_image_cases(
         store,
         {
@@ -59,7 +60,7 @@ def cases_on(device: str, folder: Path, transform: ImageTransform, images: np.nd
         },
     )
     table = get_table(store, ArtifactRef.of(made["cases"]), [CASE_ID, PARAMS])
-    return table.to_pylist(), np.stack(get_images(store, ArtifactRef.of(made["pixels"])))
+    return table.to_pylist(), np.stack(get_images(store, ArtifactRef.of(made["content"])))
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda one: f"{one.name}-{one.severity}")

@@ -93,7 +93,7 @@ def test_only_results_of_their_tasks_shape_are_ours():
     scored = {"report": REF, "cases": cases, "failures": REF}
     generated = {"cases": cases}
     assert is_ours("generate_cases-12ab", result("generate_cases", generated).encode())
-    assert is_ours("generate_cases-12ab", result("generate_cases", generated | {"pixels": cases}).encode())
+    assert is_ours("generate_cases-12ab", result("generate_cases", generated | {"content": cases}).encode())
     assert is_ours("score_property-12ab", result("score_property", scored).encode())
     for wrong in ({}, [], 5, None, "x", REF, {"cases": cases | {"uri": "../../x"}}, {"cases": cases | {"uri": 5}}):
         assert not is_ours("generate_cases-12ab", result("generate_cases", wrong).encode()), wrong
