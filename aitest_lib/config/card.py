@@ -198,7 +198,7 @@ def _card_digest(document: Document, card: Card, raw: dict[str, Any], base_dir: 
         parts = [card.onnx, *map(str, beside)]
         content = [_file_digest(document, "onnx", base_dir, part, "the path of an ONNX file") for part in parts]
     elif card.python:
-        content = _sources_digest(card.python, base_dir)
+        content = sources_digest(card.python, base_dir)
     return digest({"card": stripped, "content": content})
 
 
@@ -257,7 +257,7 @@ def _names_in(source: Path) -> set[str] | None:
     return None if dynamic else names
 
 
-def _sources_digest(backend: PythonBackend, base_dir: Path) -> list[list[str]] | None:
+def sources_digest(backend: PythonBackend, base_dir: Path) -> list[list[str]] | None:
     """Names and digests of the code behind a `python` backend, so that a change in a helper is a change of the model.
 
     It is the module, then the rest of its package (of the modules beside it where it is in none); at most 500 files, 10 MB.

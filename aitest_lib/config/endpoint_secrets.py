@@ -21,18 +21,18 @@ _SECRET_QUERY = re.compile(
 _SAY = "a secret must be a reference, not a literal; write ${NAME} and set the environment variable NAME"
 
 
-def check_secrets(document: Document, endpoint: Endpoint) -> None:
+def check_secrets(document: Document, endpoint: Endpoint, at: Location = ("endpoint",)) -> None:
     """Raises for every literal secret: in `auth`, headers, addresses, the proxy, and in all of these of the steps."""
-    calls: dict[Location, Endpoint | Step] = {("endpoint",): endpoint}
-    calls |= {("endpoint", "steps", n): step for n, step in enumerate(endpoint.steps)}
-    for at, one in calls.items():
-        _check_auth(document, (*at, "auth"), one.auth)
+    calls: dict[Location, Endpoint | Step] = {at: endpoint}
+    calls |= {(*at, "steps", n): step for n, step in enumerate(endpoint.steps)}
+    for where, one in calls.items():
+        _check_auth(document, (*where, "auth"), one.auth)
         for name, value in one.headers.items():
             if is_secret_header(name) and not _is_reference(value):
-                raise document.error((*at, "headers", name), _SAY)
-        _check_url(document, (*at, "url"), one.url)
+                raise document.error((*where, "headers", name), _SAY)
+        _check_url(document, (*where, "url"), one.url)
     if endpoint.proxy is not None:
-        _check_url(document, ("endpoint", "proxy"), endpoint.proxy)
+        _check_url(document, (*at, "proxy"), endpoint.proxy)
 
 
 def is_secret_header(name: str) -> bool:

@@ -48,6 +48,11 @@ _BOUNDS = {
 }
 
 
+def located(path: str, base_dir: Path) -> str:
+    """A path of a file's as an absolute one; URLs stay."""
+    return path if "://" in path else str((base_dir / path).resolve())
+
+
 class StrictModel(BaseModel):
     """Base of everything that is read from a user's file: unknown keys are errors, instances do not change."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -31,7 +31,7 @@ MOST_CLASSES = 20  # whole numbers with more different values than this are a qu
 MOST_SHOWN = 8  # categories named in a comment
 PROTECTED = {
     *("sex", "gender", "race", "ethnicity", "ethnic", "age", "nationality", "religion", "marital", "disability", "disabled"),
-    *("birthdate", "dob", "pregnant", "pregnancy", "orientation", "citizenship"),
+    *("birthdate", "dob", "pregnant", "pregnancy", "orientation", "citizenship", "accent"),
 }
 
 
@@ -195,8 +195,12 @@ def property_lines(spec: PropertySpec) -> list[str]:
         ]
     if spec.default_gates:
         lines.append("    gates:  # the usual bounds, not yours: set what your use needs")
-        lines += [f"      {metric}: {_mapping(dict(gate))}" for metric, gate in spec.default_gates.items()]
+        lines += [f"      {metric}: {_gate(gate)}" for metric, gate in spec.default_gates.items()]
     return lines
+
+
+def _gate(gate: Mapping[str, Any] | tuple[Mapping[str, Any], ...]) -> str:
+    return _mapping(dict(gate)) if isinstance(gate, Mapping) else "[" + ", ".join(_mapping(dict(one)) for one in gate) + "]"
 
 
 def _schema_line(column: Column) -> str:

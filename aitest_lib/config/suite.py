@@ -16,13 +16,16 @@ from aitest_lib.config.searches import SearchConfig
 from aitest_lib.config.searches import searches_of as image_searches_of
 from aitest_lib.config.synthesize import SynthesizeConfig
 from aitest_lib.config.transforms import parts_of
+from aitest_lib.config.voices import VoiceConfig, voices_of
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.schema import ColumnOverride
 from aitest_lib.errors import InputError, unknown
+from aitest_lib.metrics.transcripts import NORMALIZERS
 from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import SPECS, spec, specs_for
 from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.strengths import StrengthSearch
+from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.transforms.base import Transform
 
 Decide = Literal["interval", "point"]
@@ -36,12 +39,28 @@ class PropertyConfig(StrictModel):
     property: str
     transforms: list[dict[str, Any]] | None = Field(default=None, min_length=1)
     gates: dict[str, Gates] = Field(default_factory=dict)
-    tolerance: float | None = Field(default=None, gt=0, description="regressors: how far an answer may move and still pass")
-    seed_tolerance: float | None = Field(default=None, gt=0, description="regressors: error up to which a seed counts as right")
+    tolerance: float | None = Field(
+        default=None,
+        ge=0,
+        description="regressors: how far an answer may move and still pass; recognisers: how far WER may rise",
+    )
+    seed_tolerance: float | None = Field(
+        default=None, ge=0, description="error up to which a seed counts as right; recognisers: its WER"
+    )
     baseline_run: str | None = Field(default=None, description="RUN whose errors are 1 in mean_corruption_error")
     rows: int | None = Field(default=None, ge=10, description="surrogates: training rows that are asked at most")
     generation: Generation | None = Field(default=None, description="surrogates: how further rows are made where those are few")
     generated: int | None = Field(default=None, ge=0, description="surrogates: how many further rows are made at most")
+    voices: list[VoiceConfig] | None = Field(
+        default=None,
+        min_length=2,
+        description="fairness of recognisers: who speaks the texts of the data; the first is the original",
+    )
+    reference_model: str | None = Field(
+        default=None, description="card of a second recogniser: a voice that it cannot understand either is left out"
+    )
+    normalizer: str | None = Field(default=None, description="recognisers: how transcripts are made comparable")
+    unit: Literal["word", "character"] | None = Field(default=None, description="recognisers: what errors are counted in")
     search: SearchConfig | None = Field(default=None, description="adversarial searches: method, delta, queries of a seed")
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
@@ -174,6 +193,7 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
         if item.baseline_run is not None and "mean_corruption_error" not in known:
             raise document.error((*at, "baseline_run"), f"{item.property} has no mean_corruption_error; remove the key")
         _check_keys(item, document, at)
+        voices_of(item.voices or [], document, (*at, "voices"), base_dir)  # says what is wrong with one
         _check_searched(item, document, at)
         if spec(item.property).shape == "search":
             _check_budgets(item, attacks_of(item, document, at)[0].queries, document, at)
@@ -195,13 +215,28 @@ def _check_rule(rule: str, document: Document, at: Location) -> None:
 def _check_keys(item: PropertyConfig, document: Document, at: Location) -> None:
     """Keys that only some shapes of properties read: elsewhere they would be ignored in silence."""
     shape = spec(item.property).shape
-    if shape != "perturbation" and item.transforms is not None:
+    if (shape != "perturbation" or spec(item.property).by_voices) and item.transforms is not None:
         raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
     for key in ("rows", "generation", "generated"):
         if shape != "surrogate" and getattr(item, key) is not None:
             raise document.error((*at, key), f"{item.property} grows no surrogate; remove the key")
     if shape != "search" and item.search is not None:
         raise document.error((*at, "search"), f"{item.property} searches for nothing; remove the key")
+    for key in ("voices", "reference_model"):
+        if not spec(item.property).by_voices and getattr(item, key) is not None:
+            raise document.error((*at, key), f"{item.property} compares no voices; remove the key")
+    for key in ("tolerance", "seed_tolerance"):
+        if spec(item.property).modality != "speech" and getattr(item, key) == 0:
+            raise document.error((*at, key), "got 0, expected more than 0")
+    for key in ("normalizer", "unit"):
+        if spec(item.property).modality != "speech" and getattr(item, key) is not None:
+            raise document.error((*at, key), f"{item.property} reads no transcripts; remove the key")
+    if item.normalizer is not None and item.normalizer not in NORMALIZERS:
+        raise document.error((*at, "normalizer"), unknown("normalizer", item.normalizer, NORMALIZERS))
+    if item.reference_model is not None and item.voices is None:
+        raise document.error(
+            (*at, "reference_model"), "a second recogniser is asked about `voices`; name some, or remove the key"
+        )
     if item.generation == "none" and item.generated:
         raise document.error((*at, "generated"), "got rows to generate and `generation: none`; remove one of them")
 
@@ -232,7 +267,7 @@ def _impossible_slice(metric: str, gate: Gate) -> Iterator[str]:
 
 def _check_searched(item: PropertyConfig, document: Document, at: Location) -> None:
     """Gates on figures that the property cannot have would be inconclusive only after everything was paid for."""
-    searched = parts_of(item.property, item.transforms, document, at)[1]
+    searched = searches_of(item, document, at)
     needs = {
         "median_breaking_point": (searched, "a transform with `strength: breaking_point`"),
         "unbroken_rate": (searched, "a transform with `strength: breaking_point`"),
@@ -274,11 +309,15 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
 
 def transforms_of(config: PropertyConfig, document: Document, at: Location) -> list[Transform]:
     """The components of a property, sweeps spread out (a list in the strength parameter is one component each)."""
+    if spec(config.property).by_voices:
+        return [VoiceOver(config=voice.model_dump(mode="json", exclude_unset=True)) for voice in config.voices or []]
     return parts_of(config.property, config.transforms, document, at)[0]
 
 
 def searches_of(config: PropertyConfig, document: Document, at: Location) -> list[StrengthSearch]:
     """The transforms of a property whose breaking point is looked for (`strength: breaking_point`)."""
+    if spec(config.property).by_voices:
+        return []
     return parts_of(config.property, config.transforms, document, at)[1]
 
 

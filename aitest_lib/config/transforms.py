@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from aitest_lib.component import Component
@@ -62,16 +63,15 @@ def _class(entry: dict[str, Any], known: dict[str, type[Transform]], document: D
 
 
 def _sweep(entry: dict[str, Any], known: dict[str, type[Transform]], document: Document, where: Location) -> list[Transform]:
-    """A list in the strength, or in the severity, is one component each."""
+    """A list in the strength, or in the severity, is one component each; two lists (noises and their levels), one a pair."""
     cls = _class(entry, known, document, where)
     given = {key: value for key, value in entry.items() if key != "name"}
-    swept = [key for key in (cls.strength, "severity") if key is not None and isinstance(given.get(key), list)]
-    if not swept:
-        return [_made(cls, given, document, where)]
-    values = given[swept[0]]
-    if not values:
-        raise document.error((*where, swept[0]), "got an empty list, expected at least one value")
-    return [_made(cls, {**given, swept[0]: value}, document, where) for value in values]
+    swept = [key for key in cls.sweepable() if isinstance(given.get(key), list)]
+    for key in swept:
+        if not given[key]:
+            raise document.error((*where, key), "got an empty list, expected at least one value")
+    values = product(*(given[key] for key in swept))
+    return [_made(cls, given | dict(zip(swept, one, strict=True)), document, where) for one in values]
 
 
 def _chain(entry: dict[str, Any], known: dict[str, type[Transform]], document: Document, where: Location) -> Transform:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.config import inputs
+from aitest_lib.data.file_access import UnreadableFile
 from aitest_lib.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ REFUSED = {
 TO_8_BIT = ((np.arange(1 << 16) + 128) // 257).astype(np.uint8)  # value / 257, rounded
 
 
-class UnreadableImage(Exception):
+class UnreadableImage(UnreadableFile):
     """Why one image cannot be used, as a plain sentence. It is skipped and listed, and the run goes on."""
 
 

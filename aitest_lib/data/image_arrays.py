@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from aitest_lib.canonical import DIGEST_BYTES, array_digest, digest
 from aitest_lib.data.decoding import Decoded, Pixels, UnreadableImage
-from aitest_lib.data.image_access import reaching, unpacking
+from aitest_lib.data.file_access import reaching, unpacking
 from aitest_lib.data.table import hex_digests, plain_table, row_digests
 from aitest_lib.errors import InputError
 

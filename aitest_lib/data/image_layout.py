@@ -43,7 +43,7 @@ def layout(url: str, names: list[str], archive: str | None = None) -> Layout:
     if not images:
         found = f"{len(others)} other files ({shown(others[0])}, …)" if others else "an empty folder"
         raise InputError(f"data {url}: got {found}, {EXPECTED}")
-    return Layout(images, _labels(url, images, archive), _strays(others))
+    return Layout(images, _labels(url, images, archive), strays(others, "image"))
 
 
 def ending(name: str) -> str:
@@ -59,6 +59,18 @@ def hidden(part: str) -> bool:
 def shown(name: str) -> str:
     """A file's name as text; bytes that are no UTF-8 are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def strays(names: list[str], kind: str) -> dict[str, str]:
+    """Why the files `names` are not read as data: they are no `kind` by their names. One line for each ending."""
+    by_ending: dict[str, list[str]] = {}
+    for name in names:
+        by_ending.setdefault(ending(name), []).append(name)
+    reasons = {}
+    for suffix, found in by_ending.items():
+        more = f", as do {len(found) - 1} more" if len(found) > 1 else ""
+        reasons[shown(found[0])] = f"it is no {kind}: its name ends in {suffix or 'nothing'}{more}"
+    return reasons
 
 
 def _labels(url: str, images: list[str], archive: str | None) -> pa.Array | None:
@@ -83,14 +95,3 @@ def _without_wrappers(parts: list[tuple[str, ...]], archive: str | None) -> list
     while len({one[0] for one in parts}) == 1 and depth > (1 if parts[0][0] == archive else 2):
         parts, depth, archive = [one[1:] for one in parts], depth - 1, None
     return parts
-
-
-def _strays(names: list[str]) -> dict[str, str]:
-    by_ending: dict[str, list[str]] = {}
-    for name in names:
-        by_ending.setdefault(ending(name), []).append(name)
-    strays = {}
-    for suffix, found in by_ending.items():
-        more = f", as do {len(found) - 1} more" if len(found) > 1 else ""
-        strays[shown(found[0])] = f"it is no image: its name ends in {suffix or 'nothing'}{more}"
-    return strays

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from aitest_lib.canonical import array_digest
 from aitest_lib.config.inputs import Image
-from aitest_lib.data.decoding import Decoded, UnreadableImage, fitted
+from aitest_lib.data.decoding import Decoded, fitted
+from aitest_lib.data.file_access import UnreadableFile
 from aitest_lib.data.image_arrays import ImageArrays, memory_images, npz_images
 from aitest_lib.data.image_files import ImageFiles, folder_files, manifest_files, zip_files
 from aitest_lib.data.table import FORMATS, TableSource, memory_table
@@ -116,7 +117,7 @@ class ImageSource:
         converted: Counter[str] = Counter()
         places = self._images.places
         for position, (place, found) in enumerate(zip(places, self._load(range(self.rows), image), strict=True)):
-            if isinstance(found, UnreadableImage):
+            if isinstance(found, UnreadableFile):
                 unreadable.append(Unreadable(place, str(found)))
                 continue
             pixels, notes = found
@@ -142,7 +143,7 @@ class ImageSource:
         """
         wanted = positions.tolist()
         for position, found in zip(wanted, self._load(wanted, image), strict=True):
-            if isinstance(found, UnreadableImage):
+            if isinstance(found, UnreadableFile):
                 place = self._images.places[position]
                 raise InputError(f"data {self.url}: {place} has changed since it was read: {found}; run it again")
             yield found[0]
@@ -155,11 +156,11 @@ class ImageSource:
         for place, content in zip(files.places, files.contents(range(self.rows)), strict=True):
             yield place, content if isinstance(content, bytes) else None
 
-    def _load(self, positions: Iterable[int], image: Image | None) -> Iterator[Decoded | UnreadableImage]:
+    def _load(self, positions: Iterable[int], image: Image | None) -> Iterator[Decoded | UnreadableFile]:
         for found in self._images.load(positions):
             try:
-                yield found if isinstance(found, UnreadableImage) else fitted(*found, image)
-            except UnreadableImage as error:
+                yield found if isinstance(found, UnreadableFile) else fitted(*found, image)
+            except UnreadableFile as error:
                 yield error
 
     @cached_property

@@ -12,16 +12,19 @@ import pandas as pd
 from aitest_lib.config.inputs import Inputs
 from aitest_lib.errors import InputError, ModelAnswerError
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask
-from aitest_lib.models.batches import Batch, in_turn, isolate, parts_of
+from aitest_lib.models.batches import Batch, isolate
+from aitest_lib.models.clips import are_clips, clips_for_python
 from aitest_lib.models.input_checks import checked_inputs
 from aitest_lib.models.pixels import images_for_python
 from aitest_lib.models.processes.python_child import MisfitError, answer, one_line
 from aitest_lib.models.python_answers import match_classes, read_answers
+from aitest_lib.models.shapes import in_calls
 from aitest_lib.types import ModelInfo, Predictions
 
 
 class LocalModel:
-    """A callable, or an object with `predict` (and `predict_proba` and `classes_`), that takes a DataFrame or images.
+    """A callable, or an object with `predict` (and `predict_proba` and `classes_`), that takes a DataFrame, images, or clips
+    with their sample rate.
 
     `inputs`: what it takes, as in a card.
     """
@@ -43,7 +46,7 @@ class LocalModel:
         """Nothing to start."""
 
     def predict(self, inputs: Batch) -> Predictions:
-        """The answers to n rows of a DataFrame, or to uint8 images N×H×W×C; the object gets a copy of them."""
+        """The answers to n rows of a DataFrame, to uint8 images N×H×W×C or to clips; the object gets a copy of them."""
         inputs = checked_inputs(inputs, self.info.name, self.info.type, self._inputs)
         hide = private_mask(inputs, self._private)
 
@@ -51,7 +54,7 @@ class LocalModel:
             return isolate(part, self._ask, again=False, on_split=self.usage.split_noter(hide))
 
         with hiding(hide, self._private), self._stop.holding(self._turn):
-            return hidden(in_turn(parts_of(inputs), answers, len(inputs)), hide)
+            return hidden(in_calls(inputs, answers), hide)
 
     def stop(self) -> None:
         """No further call is made; one that is running goes on."""
@@ -74,4 +77,6 @@ class LocalModel:
     def _copied(self, inputs: Any) -> Any:
         if isinstance(inputs, pd.DataFrame):
             return inputs.reset_index(drop=True)
+        if are_clips(inputs):
+            return clips_for_python(inputs)
         return images_for_python(inputs, self._inputs.image) if isinstance(inputs, np.ndarray) else list(inputs)

@@ -19,9 +19,9 @@ from aitest_lib.models.base import Model, private_mask
 from aitest_lib.models.batches import taken
 from aitest_lib.models.endpoint.payloads import plain_rows
 from aitest_lib.models.pixels import Pixels
-from aitest_lib.types import Predictions, Scalar
+from aitest_lib.types import Clip, Predictions, Scalar
 
-Sample = pd.DataFrame | Pixels
+Sample = pd.DataFrame | Pixels | Sequence[Clip]
 SHOWN_ROW = 400  # characters
 LEAST_TO_TELL = 5  # answers
 SAME_SCORE = 1e-6  # the last bits of a network's output depend on the batch
@@ -50,7 +50,7 @@ class ProbeResult:
 
 
 def probe(model: Model, sample: Sample, repeat_rows: int = 20, private: Sequence[str] = ()) -> ProbeResult:
-    """Asks 1 row, then `repeat_rows` rows, then the same rows again; rows of a table, or uint8 images N×H×W×C.
+    """Asks 1 row, then `repeat_rows` rows, then the same rows again; rows of a table, uint8 images N×H×W×C, or clips.
 
     `private`: columns whose values are masked in what is said. `ModelUnavailable` passes through: such a model cannot
     be probed. An empty sample is an `InputError`.
@@ -74,11 +74,11 @@ def probe(model: Model, sample: Sample, repeat_rows: int = 20, private: Sequence
         )
     problems += class_order_problems(first, model.info.classes)
     labels = [label for label in first.labels if label is not None]
-    is_regressor = model.info.type.endswith("-regressor")
+    has_classes = model.info.type.endswith("-classifier")
     return ProbeResult(
         rows=len(rows),
         label_kinds=tuple(sorted({KINDS[type(label)] for label in labels})),
-        classes=() if is_regressor else tuple(sorted(set(labels), key=str)),
+        classes=tuple(sorted(set(labels), key=str)) if has_classes else (),
         scores=first.scores is not None,
         deterministic=deterministic,
         self_flip_rate=float(flips.mean()) if len(flips) else None,
@@ -144,9 +144,12 @@ def _same_scores(one: Predictions, other: Predictions, rows: np.ndarray[tuple[in
 
 
 def _shown(one: Sample, private: Sequence[str]) -> str:
-    """What was sent: one row as JSON, private columns masked; the size of an image."""
+    """What was sent: one row as JSON, private columns masked; the size of an image; the length of a clip."""
     if isinstance(one, pd.DataFrame):
         return f"the row sent was {_cells(one, private)}"
+    if not isinstance(one, np.ndarray):
+        clip = one[0]
+        return f"sent was a clip of {len(clip.samples) / clip.sample_rate:.2f} s at {clip.sample_rate} samples per second"
     height, width, channels = one.shape[1:]
     return f"sent was an image of {height}×{width} pixels, {counted(channels, 'channel')}"
 

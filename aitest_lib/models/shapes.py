@@ -1,15 +1,17 @@
-"""Images of several shapes, asked shape by shape: a batch is one array, and nothing is padded or resized."""
+"""Inputs that cannot go into one call: images of several shapes, clips of several rates. Nothing is padded or resized."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.errors import Interrupted, ModelUnavailable
+from aitest_lib.models.answers import joined
 from aitest_lib.models.base import Model
-from aitest_lib.models.batches import in_turn
+from aitest_lib.models.batches import Batch, in_turn, parts_of
+from aitest_lib.models.clips import are_clips, by_rate
 from aitest_lib.types import Predictions
 
 
@@ -27,11 +29,24 @@ def predict_images(model: Model, images: Sequence[NDArray[np.uint8]]) -> Predict
     One call of `predict` for each shape, in the order in which the shapes appear. A `ModelUnavailable` or `Interrupted` that
     passes through carries what was answered before, in the order of the images.
     """
-    groups = by_shape(images)
+    return _by_group(by_shape(images), lambda group: model.predict(np.stack([images[place] for place in group])))
+
+
+def in_calls(inputs: Batch, ask: Callable[[Batch], Predictions]) -> Predictions:
+    """The answers of a model on this machine, in the order of the inputs, asked call by call: clips as `by_rate` groups them,
+    everything else as `parts_of` cuts it. What was answered before an exception as in `predict_images`."""
+    if not len(inputs):
+        return joined([])
+    if are_clips(inputs):
+        return _by_group(by_rate(inputs), lambda group: ask([inputs[place] for place in group]))
+    return in_turn(parts_of(inputs), ask, len(inputs))
+
+
+def _by_group(groups: Sequence[Sequence[int]], ask: Callable[[Sequence[int]], Predictions]) -> Predictions:
+    """The answers in the order of the inputs, whose places stand in the groups."""
     back = np.argsort(np.array([place for group in groups for place in group], dtype=np.intp))
-    batches = (np.stack([images[place] for place in group]) for group in groups)
     try:
-        return in_turn(batches, model.predict, len(images)).take(back)
+        return in_turn(groups, ask, len(back)).take(back)
     except (ModelUnavailable, Interrupted) as error:
         error.answers = error.answers.take(back)
         raise

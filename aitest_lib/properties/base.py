@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+DefaultGates = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...]]
 Shape = Literal["perturbation", "group", "search", "surrogate"]
 TABULAR = ("tabular-classifier", "tabular-regressor")
 IMAGE = ("image-classifier",)
+SPEECH = ("speech-to-text",)
 # Metrics that are shares of cases or rows, from 0 to 1.
 RATES = frozenset(
     {
@@ -48,7 +50,8 @@ class PropertySpec:
     smallest_flips: bool = False  # looks for the smallest single change that turns the answer, as examples
     modality: str = "tabular"
     default_transforms: tuple[Mapping[str, Any], ...] = ()
-    default_gates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    default_gates: DefaultGates = field(default_factory=dict)
+    by_voices: bool = False  # compares voices or speakers: takes `voices`, and no transforms
 
     @property
     def flow(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.image import IMAGE_ADVERSARIAL, IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS
+from aitest_lib.properties.speech import SPEECH_FAIRNESS, SPEECH_GENERALIZATION, SPEECH_ROBUSTNESS
 from aitest_lib.properties.tabular import GENERALIZATION, ROBUSTNESS_SPEC, TREE_SIMULATABILITY
 
 SPECS: dict[str, PropertySpec] = {
@@ -16,6 +17,9 @@ SPECS: dict[str, PropertySpec] = {
         IMAGE_GENERALIZATION,
         IMAGE_ROBUSTNESS,
         IMAGE_ADVERSARIAL,
+        SPEECH_GENERALIZATION,
+        SPEECH_ROBUSTNESS,
+        SPEECH_FAIRNESS,
     )
 }
 

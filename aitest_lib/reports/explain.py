@@ -17,6 +17,7 @@ from aitest_lib.reports.explain_image import (
     with_unit,
 )
 from aitest_lib.reports.explain_tree import missed_words, tree_lead, tree_weak_spots
+from aitest_lib.reports.explain_word_errors import speech_lead, speech_weak_spots
 from aitest_lib.reports.report import CaseCounts, GateResult, Metric, PropertyReport, RunReport, SliceFinding
 from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, skip_reason, slice_label
 
@@ -80,6 +81,8 @@ def explain_property(report: PropertyReport, confidence: float, unreadable: int 
         lead = [_reason(report), *tree_lead(report, report.tree, confidence)]
     elif report.adversarial is not None:
         lead = [_reason(report), *attack_lead(report, report.adversarial, confidence)]
+    elif report.speech is not None:
+        lead = [_reason(report), *speech_lead(report, report.speech, confidence), _outcome(report, confidence)]
     else:
         lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
     return " ".join(filter(None, [*lead, *chain.from_iterable(_details(report, unreadable).values())]))
@@ -185,15 +188,15 @@ def _short(value: str) -> str:
 def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
     """The sentences after those on what was done and found, by what they are about."""
     slices = [item for item in report.slices if not item.name.startswith(CHANGED_BY)]
-    tree, attack = report.tree, report.adversarial
+    tree, attack, speech = report.tree, report.adversarial, report.speech
     weak = [
-        _worst_component(report.metrics),
+        *(speech_weak_spots(speech) if speech else [_worst_component(report.metrics)]),
         _causes(report.slices),
         _sub_slices(slices, tree is not None),
         *(tree_weak_spots(report, tree) if tree else []),
         *(attack_weak_spots(attack) if attack else []),
         _flips(report),
-        breaking_words(report.breaking_points),
+        breaking_words(report.breaking_points, "clip" if speech else "image"),
         attribution_words(report.attributions),
     ]
     left_out = [unfinished_words(attack) if attack else "", _skipped(report), _errors(report), unreadable_words(unreadable)]

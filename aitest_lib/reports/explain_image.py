@@ -105,13 +105,13 @@ def what_was_done(metrics: Sequence[Metric], images: str) -> str:
     return f"{what}, and each answer was compared with the model's own answer on the untouched image."
 
 
-def breaking_words(found: Sequence[BreakingPoints]) -> str:
-    """Where images break, for the transforms that break most of them."""
+def breaking_words(found: Sequence[BreakingPoints], noun: str = "image") -> str:
+    """Where images (or what `noun` says) break, for the transforms that break most of them."""
     broken = sorted((item for item in found if item.median is not None), key=unbroken_share)
     if not broken:
         return ""
     named = [
-        f"{median_words(item)} for {clip(item.transform, 60)}, of the {1 - unbroken_share(item):.0%} of the images that break"
+        f"{median_words(item)} for {clip(item.transform, 60)}, of the {1 - unbroken_share(item):.0%} of the {noun}s that break"
         for item in broken[:MAX_NAMED]
     ]
     return f"The smallest failing strength found is in the median {listed(named)}."

@@ -27,6 +27,7 @@ from aitest_lib.reports.html_images import (
     in_turns,
     sweeps_view,
 )
+from aitest_lib.reports.html_speech import heard_cases, speech_view
 from aitest_lib.reports.html_trees import tree_view
 from aitest_lib.reports.image_sweeps import case_amounts
 from aitest_lib.reports.report import Confusion, FailingCase, GateResult, Metric, PropertyReport, RunReport, SliceFinding
@@ -116,7 +117,7 @@ def page_environment() -> Environment:
 def _facts(report: RunReport) -> list[tuple[str, str]]:
     model, origin = report.model, report.provenance
     changed = " (changed behind its version)" if model.changed else ""
-    noun = "image" if model.type.startswith("image-") else "row"
+    noun = {"image-classifier": "image", "speech-to-text": "clip"}.get(model.type, "row")
     flips = f", answers flip by themselves at {tables.number(model.self_flip_rate)}" if model.self_flip_rate else ""
     pairs = [
         ("Model", model.name),
@@ -140,8 +141,10 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
     images = prop.property.startswith("image.")
     gallery = gallery_view(prop, cases, min(limit, MAX_CASES))
     failed = [case for case in cases if case.outcome == "failed"]
-    turns = in_turns(failed, min(limit, MAX_CASES), case_amounts(prop)) if gallery is None else []
+    speech = speech_view(prop)
+    turns = in_turns(failed, min(limit, MAX_CASES), case_amounts(prop)) if gallery is None and speech is None else []
     shown = [failed[place] for place in sorted(turns)]
+    heard = [] if speech is None else heard_cases(prop, failed, min(limit, MAX_CASES))
     by_class = [found for found in prop.slices if images and found.name in CLASS_SLICES]
     total, verdicts = prop.cases.total, Counter(gate.verdict for gate in prop.gates)
     return {
@@ -156,20 +159,21 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         "more_gates": max(0, len(prop.gates) - MAX_ROWS),
         "tree": tree_view(prop, limit),
         "attack": attack_view(prop),
+        "speech": speech,
         "groups": _metric_tables(prop),
         "sweeps": sweeps_view(prop) if images else None,
-        "curves": [] if images else _curves(prop),
+        "curves": [] if images or speech else _curves(prop),
         "breaking": breaking_view(prop),
         "classes": _slices(by_class),
         "slices": _slices([found for found in prop.slices if found not in by_class]),
         "flips": _markup(plots.flips_plot(prop, plots.PAGE)),
         "confusion": _confusion(prop.confusion),
         "confused": _confused(prop.confusion),
-        "cases": [_case(case) for case in shown],
+        "cases": heard or [_case(case) for case in shown],
         "examples": [_case(case) for case in examples[:limit]],
         "gallery": gallery,
         "failed": max(prop.cases.failed, len(failed)),
-        "transforms": sorted({case.transform for case in shown if case.transform}),
+        "transforms": sorted({case.transform for case in (shown if speech is None else failed) if case.transform}),
     }
 
 

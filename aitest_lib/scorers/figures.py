@@ -29,6 +29,7 @@ class Figure:
     higher_is_better: bool | None = True
     component: bool = False  # stands for one component (transform x strength)
     inapplicable: str | None = None  # why no seed has a case of the component: its gates are skipped
+    unjudged: str | None = None  # why it cannot speak for the whole: its gates can fail, but not pass
 
     def metric(self, confidence: float) -> Metric:
         """The figure as it stands in the report."""
@@ -81,6 +82,7 @@ def judge_gates(
                         estimate=figure.judged or figure.estimate,
                         pessimistic=figure.pessimistic,
                         incomplete=incomplete,
+                        unjudged=figure.unjudged,
                     )
                 )
     results = [

@@ -14,6 +14,7 @@ from aitest_lib.types import Scalar
 
 UNKNOWN = -1
 SEED_QUANTILE = 0.9  # regressors: a seed counts as right within the error that this share of clean answers keeps
+ROUNDING = 1e-9  # 0.4 - 0.3 is no more than 0.1
 SPREAD_SHARE = 0.1  # regressors: an answer may move by this share of the standard deviation of the labels
 
 
@@ -85,11 +86,13 @@ def _mismatch(what: str, known: Sequence[Scalar], strange: Sequence[Scalar]) -> 
 
 @dataclass(frozen=True)
 class Oracle:
-    """Compares answers: class codes (classifier) or numbers within tolerances (regressor). All arrays are (n,)."""
+    """Compares answers: class codes (classifier), numbers within tolerances (regressor), or, `one_sided`, word error rates, of
+    which only a higher one is worse (recogniser). All arrays are (n,)."""
 
     classifier: bool
     tolerance: float = 0.0
     seed_tolerance: float = 0.0
+    one_sided: bool = False
 
     def right(self, answers: NDArray[np.float64], labels: NDArray[np.float64] | None) -> NDArray[np.bool_]:
         """Does each answer agree with its label; without labels every one does."""
@@ -103,6 +106,8 @@ class Oracle:
         """Is the answer on the case the one on its seed."""
         if self.classifier:
             return np.asarray(before == after)
+        if self.one_sided:
+            return np.asarray(after - before <= self.tolerance + ROUNDING)
         return np.asarray(np.abs(before - after) <= self.tolerance)
 
 

@@ -21,7 +21,7 @@ class GateInput:
 
     `min`, `max`: the thresholds, at least one of them, both inclusive. `pessimistic`: the same figure with every error case
     counted as a failure, None when there are no errors or it does not apply. `incomplete`: why not everything was asked
-    ("budget"); such a gate can fail, but not pass.
+    ("budget"), `unjudged`: why the figure cannot speak for the whole; such a gate can fail, but not pass.
     """
 
     metric: str
@@ -31,6 +31,7 @@ class GateInput:
     max: float | None = None
     pessimistic: Estimate | None = None
     incomplete: str | None = None
+    unjudged: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +141,10 @@ def _merged(sides: list[_Side], rulings: list[Ruling]) -> Ruling:
 
 def _complete(gate: GateInput, ruling: Ruling) -> Ruling:
     status, reason = ruling
-    if gate.incomplete is None or status == "failed":
+    if status == "failed" or not (gate.incomplete or gate.unjudged):
         return ruling
+    if gate.unjudged:
+        return "inconclusive", reason if gate.unjudged in reason else f"{reason}; {gate.unjudged}"
     return "inconclusive", f"{reason}; not everything was asked: {gate.incomplete}"
 
 

@@ -56,6 +56,11 @@ class Transform(Component):
         flat = {name: ", ".join(value) if isinstance(value, list | tuple) else value for name, value in given.items()}
         return {"transform": self.name, **flat}
 
+    @classmethod
+    def sweepable(cls) -> list[str]:
+        """The parameters in which a list is a sweep, one component for each value."""
+        return [name for name in (cls.strength, "severity") if name is not None]
+
     @property
     def strength_value(self) -> float | None:
         """The value of the strength parameter, where there is one."""

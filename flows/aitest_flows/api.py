@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from aitest_tasks.runs import Run
 
 MOST_SAMPLED = 2_000
-AUDIT_SAMPLE = {"image": 500}  # asked under every transform and severity
-LABEL_FREE = {"pass_rate", "attacked_accuracy"}  # figures that need no labels
+AUDIT_SAMPLE = {"image": 500, "speech": 200}  # asked under every transform and severity
+LABELS = {"image": "label", "speech": "text"}  # what their columns are usually called
+LABEL_FREE = {"pass_rate", "attacked_accuracy", "wer_rise"}  # figures that need no labels
 
 
 def run(suite: str | Path, **options: Any) -> RunReport:
@@ -263,12 +264,13 @@ def _suite_for(
         sample = AUDIT_SAMPLE.get(modality(model_type), MOST_SAMPLED)
     if data != "in-memory":
         source = open_source(data, modality(model_type))
-        label = label or ("label" if modality(model_type) == "image" and "label" in source.schema.names else None)
+        usual = LABELS.get(modality(model_type))
+        label = label or (usual if usual in source.schema.names else None)
         sample = "all" if sample != "all" and source.rows <= int(sample) else sample
     properties = [
         {"property": spec.name, "gates": _default_gates(spec, label)}
         for spec in specs_for(model_type)
-        if label is not None or not spec.needs_labels
+        if (label is not None or not spec.needs_labels) and (protected or not spec.by_voices)
     ]
     suite = {
         "suite": name,
@@ -280,10 +282,14 @@ def _suite_for(
     return suite_of(Document(suite), Path.cwd())
 
 
-def _default_gates(spec: PropertySpec, label: str | None) -> dict[str, dict[str, float]]:
+def _default_gates(spec: PropertySpec, label: str | None) -> dict[str, Any]:
     """The property's default gates; without labels only those that need none."""
     free = label is not None or spec.shape == "surrogate"
-    return {metric: dict(gate) for metric, gate in spec.default_gates.items() if free or metric in LABEL_FREE}
+    return {
+        metric: [dict(one) for one in gate] if isinstance(gate, tuple) else dict(gate)
+        for metric, gate in spec.default_gates.items()
+        if free or metric in LABEL_FREE
+    }
 
 
 def _guess_type(data: Any, label: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,9 @@ def properties() -> Listing:
     entries: Listing = []
     for spec in SPECS.values():
         gates = [
-            f"{metric} {'>=' if 'min' in gate else '<='} {next(iter(gate.values())):g}"
+            _gate(metric, one)
             for metric, gate in spec.default_gates.items()
+            for one in (gate if isinstance(gate, tuple) else (gate,))
         ]
         metrics = dict.fromkeys(name for names in spec.metrics.values() for name in names)
         lines = [
@@ -101,6 +102,12 @@ def properties() -> Listing:
     return entries
 
 
+def _gate(metric: str, gate: Mapping[str, Any]) -> str:
+    where = ", ".join(str(value) for value in gate.get("slice", {}).values())
+    bound = f">= {gate['min']:g}" if "min" in gate else f"<= {gate['max']:g}"
+    return f"{metric} {bound}{f' ({where})' if where else ''}"
+
+
 def suite_schema() -> dict[str, Any]:
     """JSON Schema of a suite file, the parameters of every transform included."""
     schema = Suite.model_json_schema(by_alias=True)
@@ -110,7 +117,7 @@ def suite_schema() -> dict[str, Any]:
             continue
         own = parameter_model(cls).model_json_schema()
         fields = own.get("properties", {})
-        for swept in {cls.strength, "severity"} & set(fields):
+        for swept in set(cls.sweepable()) & set(fields):
             fields[swept] = {"anyOf": [fields[swept], {"type": "array", "items": fields[swept]}]}
         if getattr(cls, "strongest", None) is not None:
             fields["strength"] = {"const": BREAKING_POINT}

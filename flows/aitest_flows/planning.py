@@ -19,6 +19,7 @@ from aitest_tasks.components import attacks, components, searches
 from aitest_tasks.generation import generation_job, write
 from aitest_tasks.growing_more import most_generated
 from aitest_tasks.growing_rows import from_training, growing_job, held_out, write_growing
+from aitest_tasks.noises import kept, noise_jobs, write_noise
 from aitest_tasks.preparing import check_labels, known_epoch
 from aitest_tasks.querying import make_plan, needed
 from aitest_tasks.runs import DRY, Run, create_run, open_run
@@ -47,6 +48,8 @@ def _plan(run: Run) -> dict[str, Any]:
     classes = None if run.info.classes is None else len(run.info.classes)
     book = read_book(run.store, [folder(run.info.digest, str(known["epoch"]))] if known else [], classes=classes)
     facts: dict[str, Any] = {"seconds_per_row": known["seconds_per_row"] if known else 0.001, "batch_size": 1, "private": []}
+    jobs = noise_jobs(run, seeds.get("sample_rates", []))
+    facts["noises"] = kept(jobs, [write_noise(run.store, job) for job in jobs])
     run.write("prepared", {**seeds, **facts})
     every = [ref.to_dict() for ref in run.seeds]
     synthesize = synthesis_of(run)
@@ -61,7 +64,7 @@ def _plan(run: Run) -> dict[str, Any]:
     for index in run.properties:
         item = config.properties[index]
         parts_made = components(run, index)
-        cases = [write(run.store, generation_job(run, part, shard))["cases"] for part in parts_made for shard in run.seeds]
+        cases = [write(run, generation_job(run, part, shard))["cases"] for part in parts_made for shard in run.seeds]
         grows = spec(item.property).shape == "surrogate"
         if grows:
             grown[index] = [ref.to_dict() for ref in run.seeds]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from aitest_lib.config.card import LoadedCard, load_card
-from aitest_lib.config.inputs import Image
+from aitest_lib.config.inputs import Image, Speech
 from aitest_lib.config.templates import modality
+from aitest_lib.data.audio import AudioSource
 from aitest_lib.data.images import ImageSource
 from aitest_lib.data.sources import Source, open_source
 from aitest_lib.data.table import to_frame
 from aitest_lib.errors import InputError, ModelUnavailable, unknown
 from aitest_lib.models.opening import open_model
 from aitest_lib.models.probe import ProbeResult, probe
+from aitest_lib.types import Clip
 from aitest_tasks.model_registry import Registered, register_card, resolve_card
 from aitest_tasks.settings import Settings, open_settings
 from aitest_tasks.tracking import Tracking
@@ -24,6 +27,8 @@ from aitest_tasks.tracking import Tracking
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 PROBE_ROWS = 20
 MOST_LOOKED_AT = 60
@@ -67,10 +72,13 @@ def no_scores(card: Path) -> str:
     return "no" if loaded.classes else "no (they need `classes` in the card)"
 
 
-def _sample(loaded: LoadedCard, source: Source) -> pd.DataFrame | NDArray[np.uint8]:
-    """The first rows; of images, some of one shape from all over the data, which are often sorted by class."""
+def _sample(loaded: LoadedCard, source: Source) -> pd.DataFrame | NDArray[np.uint8] | list[Clip]:
+    """The first rows; of images, some of one shape from all over the data, which are often sorted by class; clips likewise."""
     if isinstance(source, ImageSource):
         return _sample_images(loaded, source)
+    if isinstance(source, AudioSource):
+        clips = some_clips(source, loaded.card.inputs.speech)
+        return [clip for clip in clips if clip.sample_rate == clips[0].sample_rate][:PROBE_ROWS]
     columns = loaded.card.inputs.columns
     names = source.schema.names
     if columns is None:
@@ -86,13 +94,22 @@ def _sample(loaded: LoadedCard, source: Source) -> pd.DataFrame | NDArray[np.uin
 
 def some_images(source: ImageSource, image: Image | None) -> list[NDArray[np.uint8]]:
     """Up to 60 images from all over the data that can be used; `image`: what the card says of them."""
-    found: list[NDArray[np.uint8]] = []
-    for position in np.unique(np.linspace(0, source.rows - 1, MOST_LOOKED_AT).astype(np.int64)):
+    return _some(source.rows, lambda positions: source.images(positions, image), lambda: source.index(image), source.url)
+
+
+def some_clips(source: AudioSource, speech: Speech | None) -> list[Clip]:
+    """Up to 60 clips from all over the data that can be used; `speech`: what the card says of them."""
+    return _some(source.rows, lambda positions: source.clips(positions, speech), lambda: source.index(speech), source.url)
+
+
+def _some(rows: int, read: Callable[[NDArray[np.int64]], Iterator[T]], check: Callable[[], object], url: str) -> list[T]:
+    found: list[T] = []
+    for position in np.unique(np.linspace(0, rows - 1, MOST_LOOKED_AT).astype(np.int64)):
         with suppress(InputError):  # broken files are listed by a run
-            found += source.images(np.array([position]), image)
+            found += read(np.array([position]))
     if not found:
-        source.index(image)  # says why none can be used
-        raise InputError(f"data {source.url}: none of the images that were tried can be used; look at some of them")
+        check()  # says why none can be used
+        raise InputError(f"data {url}: none of the files that were tried can be used; look at some of them")
     return found
 
 

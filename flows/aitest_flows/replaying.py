@@ -14,14 +14,13 @@ from rich.text import Text
 from aitest_flows.comparing import AGAIN, ended_run, read_cases, reference
 from aitest_flows.render import print_table
 from aitest_lib.artifacts.codecs import get_table
-from aitest_lib.artifacts.images import get_images
 from aitest_lib.config.card import LoadedCard, model_info
 from aitest_lib.errors import ArtifactMissing, InputError, ModelUnavailable, StoreError
 from aitest_lib.models.opening import open_model
 from aitest_lib.reports.report import PropertyReport, RunReport
 from aitest_lib.types import ArtifactRef, ModelInfo, Predictions
 from aitest_tasks.cases import text_of
-from aitest_tasks.inputs import Inputs, joined, model_inputs, predict, private_columns
+from aitest_tasks.inputs import Inputs, contents, joined, model_inputs, predict, private_columns
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import LABEL, SEED_ID
 from aitest_tasks.settings import Settings
@@ -192,20 +191,21 @@ def _stored(run: Run, row: dict[str, Any]) -> tuple[list[pa.Table], list[Inputs]
     """What stands beside the case's seed, and the seed as input; then those of the case, where that is another input."""
     url, _, at = row["input_uri"].rpartition("#")
     case, place = reference(run, url, "parquet"), int(at)
-    found = [_seed(run, row["seed_id"])] if row["transform"] is not None or run.modality == "image" else [(case, place)]
+    files = run.modality != "tabular"
+    found = [_seed(run, row["seed_id"])] if row["transform"] is not None or files else [(case, place)]
     tables = [get_table(run.store, ref).slice(one, 1) for ref, one in found]
     inputs = [model_inputs(run, ref, np.array([one], np.int64)) for ref, one in found]
     if row["transform"] is not None:
-        image = run.modality == "image"
-        tables.append(tables[0] if image else get_table(run.store, case).slice(place, 1))
-        inputs.append(_image(run, case, place) if image else model_inputs(run, case, np.array([place], np.int64)))
+        tables.append(tables[0] if files else get_table(run.store, case).slice(place, 1))
+        inputs.append(_content(run, case, place) if files else model_inputs(run, case, np.array([place], np.int64)))
     return tables, inputs
 
 
-def _image(run: Run, ref: ArtifactRef, place: int) -> Inputs:
-    """One image of an artifact, of which only the address is known."""
-    known = replace(ref, rows=get_table(run.store, ref, ["height"]).num_rows)
-    return get_images(run.store, known, [place])
+def _content(run: Run, ref: ArtifactRef, place: int) -> Inputs:
+    """One image or clip of an artifact, of which only the address is known."""
+    column = "height" if run.modality == "image" else "sample_rate"
+    known = replace(ref, rows=get_table(run.store, ref, [column]).num_rows)
+    return contents(run, known, np.array([place], np.int64))
 
 
 def _seed(run: Run, seed_id: str) -> tuple[ArtifactRef, int]:
@@ -261,9 +261,9 @@ def _close(kept: str, now: Any) -> bool:
 
 
 def _cells(run: Run, table: pa.Table) -> dict[str, str]:
-    """The public columns that the model gets; of images, what stands beside them."""
+    """The public columns that the model gets; of images and clips, what stands beside them."""
     beside = [name for name in table.column_names if not name.startswith("@")]
-    names = beside if run.modality == "image" else [name for name in run.record["columns"] if name in table.column_names]
+    names = beside if run.modality != "tabular" else [name for name in run.record["columns"] if name in table.column_names]
     return {name: text_of(table.column(name)[0].as_py()) for name in names}
 
 

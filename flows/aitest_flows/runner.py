@@ -15,6 +15,7 @@ import pandas as pd
 from aitest_flows.prefect_server import check_prefect, prefect_server
 from aitest_lib import __version__
 from aitest_lib.config.card import LoadedCard, load_card, model_info
+from aitest_lib.config.loading import located
 from aitest_lib.config.secrets import references, secret
 from aitest_lib.config.suite import LoadedSuite, check_fit, with_label
 from aitest_lib.config.templates import modality
@@ -26,6 +27,7 @@ from aitest_lib.properties.catalog import SPECS
 from aitest_lib.reports.report import RunReport
 from aitest_lib.types import ModelInfo
 from aitest_tasks import live
+from aitest_tasks.audio_seeds import transcript_label
 from aitest_tasks.corruption_error import settled_baselines
 from aitest_tasks.growing_rows import check_growing
 from aitest_tasks.image_seeds import image_label
@@ -36,6 +38,7 @@ from aitest_tasks.runs import Run, create_run, failing_cases, fingerprints
 from aitest_tasks.sampling import check_data, check_rows, sent_columns
 from aitest_tasks.settings import Settings
 from aitest_tasks.sharing import begin_again
+from aitest_tasks.speech_checks import check_speech
 from aitest_tasks.tracking import Tracking, flatten
 
 DEFAULT_WORKERS = 4
@@ -91,8 +94,9 @@ def request_run(
         raise InputError("got a model without a description, expected its type")
     kind = modality(info.type)
     test = memory_source_of(data, kind) if data is not None else open_source(located(config.data.test, suite.base_dir), kind)
-    if isinstance(test, ImageSource):
-        suite = with_label(suite, image_label(test, config.data))
+    if not isinstance(test, TableSource):
+        label = image_label(test, config.data) if isinstance(test, ImageSource) else transcript_label(test, config.data)
+        suite = with_label(suite, label)
         config = suite.suite
     source = memory_source(train) if train is not None else None
     if source is None and config.data.train:
@@ -103,6 +107,8 @@ def request_run(
     check_fit(suite, info.type, config.data.label is not None)
     if options.pool is None:  # a pool's workers have packages of their own
         check_installed(config, kind, options.only)
+        if kind == "speech":
+            check_speech(suite, test.schema.names, chosen(config, options.only))
     check_data(suite, test)
     check_rows(test, source)
     columns = (
@@ -127,10 +133,14 @@ def object_columns(model: Any, names: list[str], label: str | None, kind: str) -
 
 
 def check_installed(config: Any, kind: str, only: tuple[str, ...]) -> None:
-    """Raises `InputError` where transforms of images are to be made without torch, before anything is asked."""
+    """Raises `InputError` where transforms of images are to be made without torch, or clips to be read without what it takes,
+    before anything is asked."""
     transformed = any(SPECS[config.properties[index].property].new_queries for index in chosen(config, only))
     if kind == "image" and transformed and find_spec("torch") is None:
         raise InputError("transforms of images need torch, which is not installed; run pip install 'aitest[image]'")
+    lacking = [name for name in ("torch", "torchaudio", "soundfile", "jiwer", "regex") if find_spec(name) is None]
+    if kind == "speech" and lacking:
+        raise InputError(f"speech needs {lacking[0]}, which is not installed; run pip install 'aitest[speech]'")
 
 
 def find_card(
@@ -161,11 +171,6 @@ def chosen(config: Any, only: tuple[str, ...]) -> list[int]:
                 f"--only: {unknown('property', name, names if name in SPECS else [*names, *SPECS])} (of this suite)"
             )
     return [index for index, name in enumerate(names) if not only or name in only]
-
-
-def located(path: str, base_dir: Path) -> str:
-    """A path of a suite file as an absolute one; URLs stay."""
-    return path if "://" in path else str((base_dir / path).resolve())
 
 
 def start(settings: Settings, request: Request) -> Run:

@@ -34,7 +34,9 @@ from aitest_tasks.querying import answer_book
 from aitest_tasks.results import cached, stored
 from aitest_tasks.runs import Run
 from aitest_tasks.scoring import score_property, scoring_job
+from aitest_tasks.second_opinion import ask_second, second_job
 from aitest_tasks.surrogate import fit_job, fit_surrogate
+from aitest_tasks.voice_scoring import misheard_voices
 
 MEAN_QUERIES = 50  # that a search costs, as a guess of how long it will take
 
@@ -70,6 +72,7 @@ def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> d
             "flips": find_flips(run, spec.name, index, asked) if spec.smallest_flips else None,
             "searched": find_breaking_points(run, spec.name, index, asked),
             "attributed": attribute(run, spec.name, index, cases, asked),
+            "second": second_opinion(run, index, cases) if spec.by_voices else None,
         }
     return _score(run, spec.name, index, cases, asked, started, more)
 
@@ -233,6 +236,14 @@ def attribute(run: Run, name: str, index: int, cases: list[dict[str, Any]], aske
     _ask_more(run, name, refs, asked)
     parts = zip(jobs, refs, strict=True)
     return run.store.put_json([{"component": place, "link": link, "ref": ref} for (place, link, _), ref in parts]).to_dict()
+
+
+def second_opinion(run: Run, index: int, cases: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What a second recogniser hears of the voices that the model does not understand; None where there is neither."""
+    if run.suite.suite.properties[index].reference_model is None:
+        return None
+    misheard = misheard_voices(run, index, answer_book(run), cases)
+    return dict(cached(ask_second, run, second_job(run, index, misheard))) if misheard else None
 
 
 def _ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, Any]) -> int:

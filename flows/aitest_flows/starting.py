@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from aitest_flows.probing import some_images
+from aitest_flows.probing import some_clips, some_images
 from aitest_flows.ready_cards import ReadyCard, ready_card
 from aitest_lib.config.secrets import references
 from aitest_lib.config.start import (
@@ -20,14 +20,17 @@ from aitest_lib.config.start import (
     starting_suite,
 )
 from aitest_lib.config.start_image import image_card, image_card_like, image_suite
+from aitest_lib.config.start_speech import speech_card, speech_card_like, speech_suite
+from aitest_lib.data.audio import AudioSource
 from aitest_lib.data.images import ImageSource
 from aitest_lib.data.schema import Profile, build_profile
-from aitest_lib.data.sources import holds_images
+from aitest_lib.data.sources import holds_audio, holds_images
 from aitest_lib.data.table import TableSource
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.catalog import specs_for
 from aitest_lib.types import Scalar
+from aitest_tasks.audio_seeds import TEXT
 from aitest_tasks.seed_tables import seen_labels
 
 CARD, SUITE = "model.yaml", "suite.yaml"
@@ -47,6 +50,8 @@ def write_start(
     if curl is not None and like is not None:
         raise InputError("got --from-curl and --like, expected one of them; leave one out")
     ready = ready_card(like) if like is not None else None
+    if ready.card.type == "speech-to-text" if ready is not None else holds_audio(data):
+        return _write_speech_start(folder, data, label, name, parse_curl(curl) if curl is not None else None, ready)
     if ready.card.type.startswith("image-") if ready is not None else holds_images(data):
         return _write_image_start(folder, data, label, name, parse_curl(curl) if curl is not None else None, ready)
     if ready is not None and not ready.card.type.startswith("tabular-"):
@@ -106,6 +111,32 @@ def _write_image_start(
         ]
     _write(folder, {CARD: card, SUITE: image_suite(name, CARD, str(data), label, specs)})
     found = f"{source.rows:,} images{f' of {len(seen)} classes' if seen else ', without labels'}, {len(specs)} properties"
+    return [*notes, (SUITE, found), ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
+
+
+def _write_speech_start(
+    folder: Path, data: Path, label: str | None, name: str, curl: CurlRequest | None, ready: ReadyCard | None
+) -> Notes:
+    _check_free(folder, CARD, SUITE)
+    source = AudioSource(str(data.resolve()))
+    names = source.schema.names
+    if label is not None and label not in names:
+        raise InputError(f"--label: {unknown('column', label, names)} (of {data})")
+    column = label or (TEXT if TEXT in names else None)
+    rates = {clip.sample_rate for clip in some_clips(source, None)}
+    rate = rates.pop() if len(rates) == 1 else None
+    if ready is not None:
+        card, notes = speech_card_like(ready.text, name, rate), _about(ready)
+    else:
+        card = speech_card(name, rate, curl)
+        notes = [
+            (CARD, "a speech-to-text model at an endpoint; every guess is commented"),
+            *((CARD, note) for note in (curl.notes if curl else ())),
+        ]
+    specs = [spec for spec in specs_for("speech-to-text") if column is not None or not spec.needs_labels]
+    groups = [one for one in guess_protected(names) if one != column]
+    _write(folder, {CARD: card, SUITE: speech_suite(name, CARD, str(data), label, groups, specs)})
+    found = f"{source.rows:,} clips{'' if column else ', without transcripts'}, {len(specs)} properties"
     return [*notes, (SUITE, found), ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
 
 

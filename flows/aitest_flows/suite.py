@@ -31,6 +31,7 @@ from aitest_tasks import live
 from aitest_tasks.caching import made_again
 from aitest_tasks.limits import slots
 from aitest_tasks.model_registry import tag_version
+from aitest_tasks.noises import kept, make_noise, noise_jobs
 from aitest_tasks.preparing import SELF_FLIP_REPEATS, check_answers, check_labels, prepare_model
 from aitest_tasks.querying import answer_book, run_errors, spent
 from aitest_tasks.results import cached, stored
@@ -43,7 +44,7 @@ from aitest_tasks.tracking import Tracking, log_run
 BASELINE = "seeds"
 ENOUGH_ANSWERS = 2_000  # to see whether scores stand in the order of the classes
 PACKAGES = ("prefect", "mlflow", "pandas", "pyarrow", "numpy", "scikit-learn")
-OF_MODALITY = {"image": ("torch", "kornia", "pillow")}
+OF_MODALITY = {"image": ("torch", "kornia", "pillow"), "speech": ("torch", "torchaudio", "soundfile", "jiwer")}
 
 
 @flow(name="suite", flow_run_name=flow_run_name, persist_result=False, retries=0)
@@ -64,8 +65,9 @@ def prepare(run: Run) -> None:
     if run.has("prepared"):
         names = ("profile", "shards", "contents", "positions")
         known = run.prepared | run.prepared.get("real", {})
-        kept: dict[str, Any] = {key: known[key] for key in names if key in known}
-        made_again(run.store, [kept], lambda _: sample_again(job, run.uri))
+        whole: dict[str, Any] = {key: known[key] for key in names if key in known}
+        made_again(run.store, [whole], lambda _: sample_again(job, run.uri))
+        noises(run, run.prepared)
         synthesize(run)
         return
     live.progress(BASELINE, "sample", 0, 1)
@@ -73,10 +75,20 @@ def prepare(run: Run) -> None:
     check_labels(run, seeds["labels"])
     live.progress(BASELINE, "sample", 1, 1)
     private = [name for name, column in run.suite.suite.data.columns.items() if column.private]
+    facts = {"private": private, "previous_looks": looks(run), "noises": noises(run, seeds)}
     with slots(run):
-        prepare_model(run.uri, {**seeds, "private": private, "previous_looks": looks(run)})
+        prepare_model(run.uri, {**seeds, **facts})
     check_answers(run, seeds["labels"])
     synthesize(run)
+
+
+def noises(run: Run, seeds: dict[str, Any]) -> dict[str, Any]:
+    """The noises that transforms of speech need, made or read once; none for other models."""
+    jobs, made = noise_jobs(run, seeds.get("sample_rates", [])), []
+    for number, job in enumerate(jobs):
+        live.progress(BASELINE, "noise", number, len(jobs), job["noise"] or "recordings")
+        made.append(cached(make_noise, run, job))
+    return kept(jobs, made)
 
 
 def synthesize(run: Run) -> None:

@@ -12,13 +12,15 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from aitest_flows.runner import Request, located
+from aitest_flows.runner import Request
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.card import LoadedCard, load_card, load_card_data
-from aitest_lib.config.loading import Document
+from aitest_lib.config.loading import Document, located
 from aitest_lib.config.suite import LoadedSuite, ModelRef, suite_of
+from aitest_lib.data.audio import AudioSource
 from aitest_lib.data.images import ImageSource
 from aitest_lib.data.sources import Source
+from aitest_lib.data.table import TableSource
 from aitest_lib.errors import ArtifactMissing, InputError
 from aitest_tasks import live
 
@@ -86,8 +88,8 @@ def upload(store: Store, source: Source) -> str:
     """The URL of data that every worker can read: what is local is copied into the store, once."""
     if not _is_local(source.url):
         return source.url
-    if isinstance(source, ImageSource) and not source.is_one_file:
-        return _upload_images(store, source)
+    if not isinstance(source, TableSource) and not source.is_one_file:
+        return _upload_files(store, source)
     file = Path(source.url.removeprefix("file://"))
     path = f"data/{source.digest()}/{file.name}"
     if not store.exists(path):
@@ -95,9 +97,9 @@ def upload(store: Store, source: Source) -> str:
     return store.url_of(path)
 
 
-def _upload_images(store: Store, source: ImageSource) -> str:
-    """A folder of images as it is, its mark last: with it they are complete. What a manifest names is put beside another one,
-    which is written last."""
+def _upload_files(store: Store, source: ImageSource | AudioSource) -> str:
+    """A folder of images or clips as it is, its mark last: with it they are complete. What a manifest names is put beside
+    another one, which is written last."""
     folder = f"data/{source.digest()}"
     if not source.has_manifest:
         if not store.exists(f"{folder}/{COMPLETE}"):
@@ -106,7 +108,7 @@ def _upload_images(store: Store, source: ImageSource) -> str:
                     store.write(f"{folder}/{place}", content)
             store.write(f"{folder}/{COMPLETE}", b"")
         return store.url_of(folder)
-    manifest = f"{folder}/images.parquet"
+    manifest = f"{folder}/files.parquet"
     if not store.exists(manifest):
         paths = []
         for number, (place, content) in enumerate(source.contents()):

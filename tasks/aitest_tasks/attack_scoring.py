@@ -103,7 +103,7 @@ class Found:
 def score_attack(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
     errors = Errors(run_errors(run), job["unpaid"] > 0)
     book = answer_book(run)
-    base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
+    base = read_baseline(run, book, errors, config)
     listed = run.store.get_json(ArtifactRef.of(job["attacked"]))
     search, *others = methods(run, index, base)
     seeds = len(base.places)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import get_table
+from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.data.schema import slice_labels, sliceable
 from aitest_lib.reports.slices import SliceColumn
 from aitest_lib.scorers.invariance import Answered
@@ -18,7 +19,10 @@ from aitest_lib.types import ArtifactRef
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import LABEL
+from aitest_tasks.transcripts import SPEAKER, Transcripts, read_transcripts
 
+WER_TOLERANCE = 0.1  # by which the word error rate may rise and the case still pass
+UNINTELLIGIBLE = 0.5  # word error rate above which an untouched clip is not understood
 NOT_ASKED = "the query did not end"
 
 
@@ -47,8 +51,9 @@ class Errors:
 class Baseline:
     """Answers, labels and slices of all seeds, by rank; arrays are (seeds,).
 
-    `answers`, `labels`: class codes (classifier; -1 no class) or numbers (regressor; NaN where there is none) as float64;
-    `descent`: of synthesized seeds, the number of the real row that each descends from.
+    `answers`, `labels`: class codes (classifier; -1 no class), numbers (regressor; NaN where there is none), or word error
+    rates and zeros (recogniser, whose `transcripts` say what was heard), as float64; `descent`: the number of the unit that a
+    seed belongs to, where that is not the seed: the real row that a synthesized one descends from, the speaker of a clip.
     """
 
     classes: Classes
@@ -60,27 +65,45 @@ class Baseline:
     right: NDArray[np.bool_]
     columns: list[SliceColumn]
     descent: NDArray[np.int64] | None = None
+    transcripts: Transcripts | None = None
+
+    def values(self, book: AnswerBook, places: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The answers at places as `answers` has them; `ranks`: those of the seeds that they belong to."""
+        if self.transcripts is not None:
+            return self.transcripts.rates(book, places, ranks)
+        return answer_values(book, places, self.classes if self.oracle.classifier else None)
+
+    @property
+    def heard(self) -> Transcripts:
+        """What a recogniser heard; `ValueError` of other models."""
+        if self.transcripts is None:
+            raise ValueError("this model hears nothing")
+        return self.transcripts
 
     def descent_of(self, mask: NDArray[np.bool_]) -> NDArray[np.int64] | None:
         """`descent` of the seeds of a mask."""
         return None if self.descent is None else self.descent[mask]
 
 
-def read_baseline(
-    run: Run, book: AnswerBook, errors: Errors, tolerance: float | None, seed_tolerance: float | None
-) -> Baseline:
-    """Reads the seeds shard by shard and looks up their answers."""
-    digests, label_values = [], []
+def read_baseline(run: Run, book: AnswerBook, errors: Errors, config: PropertyConfig) -> Baseline:
+    """Reads the seeds shard by shard and looks up their answers; `config`: of the property, for its tolerances."""
+    digests, label_values, speakers = [], [], list[Any]()
     slices = _SliceBuilder(run)
     for ref in run.seeds:
         table = get_table(run.store, ref)
         digests.append(input_digests(run, table))
         if LABEL in table.column_names:
             label_values.append(table.column(LABEL).to_pylist())
+        if SPEAKER in table.column_names:
+            speakers += table.column(SPEAKER).to_pylist()
         slices.add(table)
     ids = np.concatenate(digests)
     places = book.find(ids)
     answered = errors.answered(ids, places)
+    if run.modality == "speech":
+        said = [value for part in label_values for value in part] if label_values else None
+        transcripts = read_transcripts(run, book, config, places, said, speakers or None)
+        return _of_transcripts(book, config, answered, places, transcripts, slices.columns)
     classifier = run.info.type.endswith("-classifier")
     if classifier:
         used = sorted({int(code) for code in np.unique(book.codes[places[places >= 0]])}) if len(book.codes) else []
@@ -92,12 +115,33 @@ def read_baseline(
         classes = Classes(())
         labels = np.array([value for part in label_values for value in part], float) if label_values else None
         answers = answer_values(book, places, None)
-        oracle = regression_oracle(answers, labels, tolerance, seed_tolerance)
+        oracle = regression_oracle(answers, labels, config.tolerance, config.seed_tolerance)
     right = oracle.right(answers, labels)
     columns = slices.columns
     if classifier and labels is not None:
         columns.insert(0, SliceColumn("label", classes.names, labels.astype(np.int32)))
     return Baseline(classes, oracle, answered, places, answers, labels, right, columns, descent_rows(run))
+
+
+def _of_transcripts(
+    book: AnswerBook,
+    config: PropertyConfig,
+    answered: Answered,
+    places: NDArray[np.int64],
+    transcripts: Transcripts,
+    columns: list[SliceColumn],
+) -> Baseline:
+    """The baseline of a recogniser: word error rates, of which none is what it should be."""
+    answers = transcripts.rates(book, places, np.arange(len(places)))
+    oracle = Oracle(
+        False,
+        WER_TOLERANCE if config.tolerance is None else config.tolerance,
+        UNINTELLIGIBLE if config.seed_tolerance is None else config.seed_tolerance,
+        one_sided=True,
+    )
+    labels = None if transcripts.own else np.zeros(len(places))
+    right = oracle.right(np.nan_to_num(answers, nan=np.inf), labels)
+    return Baseline(Classes(()), oracle, answered, places, answers, labels, right, columns, transcripts.speakers, transcripts)
 
 
 def descent_rows(run: Run) -> NDArray[np.int64] | None:

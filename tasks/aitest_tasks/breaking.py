@@ -17,7 +17,7 @@ from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.searches.breaking_point import BROKE, HELD, UNKNOWN, UNUSABLE, Outcomes
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.types import ArtifactRef
-from aitest_tasks.baseline import Baseline, Errors, answer_values, read_baseline
+from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.case_tables import STATUS, strengths_of
 from aitest_tasks.generation import generation_job
 from aitest_tasks.inputs import input_digests
@@ -32,7 +32,7 @@ def baseline_of(run: Run, index: int) -> Baseline:
     """The answers on the seeds, as a property counts them."""
     config = run.suite.suite.properties[index]
     errors = Errors(run_errors(run), True)
-    return read_baseline(run, answer_book(run), errors, config.tolerance, config.seed_tolerance)
+    return read_baseline(run, answer_book(run), errors, config)
 
 
 def first_jobs(run: Run, searches: list[StrengthSearch], base: Baseline) -> list[tuple[int, dict[str, Any]]]:
@@ -79,7 +79,7 @@ def case_outcomes(
     ranks = table.column(RANK).to_numpy().astype(np.int64)
     digests = input_digests(run, table)
     places = book.find(digests)
-    values = answer_values(book, places, base.classes if base.oracle.classifier else None)
+    values = base.values(book, places, ranks)
     same = base.oracle.same(base.answers[ranks], values)
     found = np.where(places >= 0, np.where(same, HELD, BROKE), UNKNOWN).astype(np.int8)
     for row, status in enumerate(table.column(STATUS).to_pylist()):

@@ -24,16 +24,17 @@ from aitest_lib.stats.estimates import Estimate, undefined
 from aitest_lib.stats.intervals import median, wilson
 from aitest_lib.transforms.base import unit_of
 from aitest_lib.types import ArtifactRef
-from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores
+from aitest_tasks.baseline import Baseline, Errors, own_scores
 from aitest_tasks.breaking import Made, ladder
 from aitest_tasks.case_tables import DETAIL, DISTANCE, STATUS, case_id, strengths_of
 from aitest_tasks.cases import CaseBlock, CaseLog, text_of, texts
 from aitest_tasks.components import components, searches
 from aitest_tasks.contents import content_of
+from aitest_tasks.hearing import Hearing
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
-from aitest_tasks.shown import FailureSample, ImageRows
+from aitest_tasks.shown import FailureSample, ImageRows, Shown
 
 NO_ANSWER = "the model gave no usable answer at some of the strengths"
 
@@ -152,20 +153,25 @@ def _block(
     reason: NDArray[np.object_],
     ranks: NDArray[np.int64],
     seeds_ref: ArtifactRef,
-) -> tuple[CaseBlock, ImageRows]:
+) -> tuple[CaseBlock, Shown]:
     seeds: pa.Table = get_table(run.store, seeds_ref)
     seed_ids = seeds.column(SEED_ID).to_pylist()
     smallest = search.search.smallest(outcomes)
     strongest = np.full(len(ranks), search.search.ladder)
     at = tried.at(ranks, np.where(smallest > 0, smallest, strongest))  # of an unbroken seed, the strongest is shown
     places = np.where(at >= 0, tried.places[at], -1) if len(tried.ranks) else np.full(len(ranks), -1)
-    values = answer_values(book, places, base.classes if base.oracle.classifier else None)
-    score, observed, expected = own_scores(book, places, values), book.labels(places), book.labels(base.places[ranks])
+    values = base.values(book, places, ranks)
+    observed, expected = book.labels(places), book.labels(base.places[ranks])
+    heard = None if base.transcripts is None else Hearing.of(base, book, ranks, places)
+    score = own_scores(book, places, values) if heard is None else values
     configuration = {"search": search.search.key, **search.transform.parameters()}
     found = [search.strength_of(level) if level else None for level in smallest.tolist()]
     explanation: list[str | None] = [None] * len(ranks)
     for row in np.flatnonzero(ended == FAILED).tolist():
         own = None if np.isnan(score[row]) else float(score[row])
+        if heard is not None:
+            explanation[row] = heard.explained(row, search.name, search.transform.slice | {search.parameter: found[row]})
+            continue
         explanation[row] = explain_image_case(
             search.name,
             {search.parameter: found[row]},
@@ -197,7 +203,8 @@ def _block(
         asked=(outcomes[:, 1:] != UNKNOWN).sum(axis=1),
         ranks=ranks,
     )
-    return block, ImageRows(run.store, seeds, images)
+    rows: Shown = ImageRows(run.store, seeds, images) if heard is None else heard.rows(run.store, seeds, images)
+    return block, rows
 
 
 def _points(search: StrengthSearch, outcomes: Outcomes) -> BreakingPoints:

@@ -33,7 +33,9 @@ def components(run: Run, index: int) -> list[Transform]:
     if spec(config.property).shape != "perturbation":
         return []
     made = transforms_of(config, run.suite.document, ("properties", index))
+    if config.transforms is not None or all(item.name != "missing_value" for item in made):
+        return made
     may_miss = any(
         column.missing and not column.fixed for column in run.profile.columns if column.name in run.record["columns"]
     )
-    return made if config.transforms is not None or may_miss else [item for item in made if item.name != "missing_value"]
+    return made if may_miss else [item for item in made if item.name != "missing_value"]

@@ -39,7 +39,7 @@ def flips_job(run: Run, index: int) -> dict[str, Any]:
     config = run.suite.suite.properties[index]
     search = SmallestFlip()
     book = answer_book(run)
-    base = read_baseline(run, book, Errors(run_errors(run), True), config.tolerance, config.seed_tolerance)
+    base = read_baseline(run, book, Errors(run_errors(run), True), config)
     scores = None if book.scores is None else np.where((base.places >= 0)[:, None], book.scores[base.places], np.nan)
     usable = base.answered.known & base.right
     random = borderline(None, usable, search.random_seeds)

@@ -14,15 +14,19 @@ from aitest_lib.artifacts.store import Store
 from aitest_lib.data.schema import Profile, invalid_reasons
 from aitest_lib.data.table import row_digests, to_frame, to_table
 from aitest_lib.rng import rng_for
+from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.transforms.base import TableBatch, TabularTransform, Transform
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.audio_cases import write_audio_cases
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.case_tables import INVALID, case_table, pieces
 from aitest_tasks.image_cases import write_image_cases
+from aitest_tasks.noises import noise_of
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.sampling import changeable
 from aitest_tasks.seed_tables import SEED_ID
+from aitest_tasks.voices import voice_of
 
 # Rows are drawn in Python, one thread at a time in any case; threads that fight for the interpreter only cost more.
 _one_at_a_time = threading.Lock()
@@ -44,6 +48,12 @@ def generation_job(
     }
     if rows is not None:
         job |= {"rows": rows, "strengths": strengths}
+    if run.modality == "speech":
+        job["modality"] = "speech"
+        if isinstance(component, VoiceOver):
+            return job | {"engine": voice_of(component, run.suite.base_dir).identity()}
+        noise = noise_of(run, component)
+        return job if noise is None else job | {"noise": noise}
     if run.modality == "image":
         return job
     return job | {
@@ -55,13 +65,16 @@ def generation_job(
 
 @task(name="generate_cases", task_run_name="generate_{job[component]}", cache_key_fn=job_key, **CACHED)
 def generate_cases(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
-    """Draws and applies a transform to a shard of seeds; returns the references of its cases, and of their pixels."""
+    """Draws and applies a transform to a shard of seeds; returns the references of its cases, and of their images or clips."""
     live.check_stopped()
-    return write(open_run(run_uri).store, job)
+    return write(open_run(run_uri), job)
 
 
-def write(store: Store, job: dict[str, Any]) -> dict[str, Any]:
+def write(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     """The work of `generate_cases`, without Prefect."""
+    store = run.store
+    if job.get("modality") == "speech":
+        return write_audio_cases(store, job, run.suite.base_dir)
     if "profile" not in job:
         return write_image_cases(store, job)
     with _one_at_a_time:

@@ -26,6 +26,7 @@ from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.contents import content_of
+from aitest_tasks.hearing import Hearing, clean_errors, group_wer, speech_report
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
@@ -36,7 +37,7 @@ from aitest_tasks.shown import FailureSample, ImageRows, Rows, Shown
 def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
     errors = Errors(run_errors(run), job["unpaid"] > 0)
     book = answer_book(run)
-    base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
+    base = read_baseline(run, book, errors, config)
     if base.labels is None:
         raise ValueError("a group property was scored without labels")
     known = base.answered.known
@@ -50,20 +51,25 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
         log = CaseLog(writer, config.property, base.columns)
         for number, ref in enumerate(run.seeds):
-            block, rows = _group_block(run, config, book, base, ref, outcome, reason)
+            block, rows = group_block(run, config, book, base, ref, outcome, reason)
             sample.add(0, block, rows)
             log.add(block)
             live.progress(config.property, "score", number + 1, len(run.seeds))
+    confidence = float(setting(run.suite.suite, config, "confidence"))
+    ranked = rank_slices(base.columns, known, outcome == FAILED, confidence)
+    if base.transcripts is not None:
+        found = clean_errors(base, book)
+        report = speech_report(base, found, known, float(run.prepared["seconds"]), confidence)
+        figures = group_wer(base, found, known, outcome == ERROR)
+        return finish(run, config, figures, base, log, writer, sample, ranked, speech=report)
     figures, table = _group_figures(
         run, book, base, int((outcome == ERROR).sum()), setting(run.suite.suite, config, "sequential")
     )
-    failing = outcome == FAILED
     figures += slice_figures(run, config, base, known, None)
-    ranked = rank_slices(base.columns, known, failing, float(setting(run.suite.suite, config, "confidence")))
     return finish(run, config, figures, base, log, writer, sample, ranked, table=table)
 
 
-def _group_block(
+def group_block(
     run: Run,
     config: PropertyConfig,
     book: AnswerBook,
@@ -72,6 +78,7 @@ def _group_block(
     outcome: NDArray[np.int8],
     reason: NDArray[np.object_],
 ) -> tuple[CaseBlock, Shown]:
+    """The cases of a shard: the seeds themselves, with their outcomes by rank."""
     seeds = get_table(run.store, ref)
     ranks = seeds.column(RANK).to_numpy().astype(np.int64)
     seed_ids = seeds.column(SEED_ID).to_pylist()
@@ -79,13 +86,21 @@ def _group_block(
     observed = book.labels(places)
     if base.labels is None:
         raise ValueError("a group property was scored without labels")
-    if base.oracle.classifier:
-        expected: list[str | None] = [text_of(base.classes.labels[int(code)]) for code in base.labels[ranks]]
+    heard = None if base.transcripts is None else Hearing.of(base, book, ranks, places).alone
+    expected: list[str | None]
+    if heard is not None:
+        expected, score = [*heard.said], heard.wer
+    elif base.oracle.classifier:
+        expected = [text_of(base.classes.labels[int(code)]) for code in base.labels[ranks]]
+        score = own_scores(book, places, base.answers[ranks])
     else:
         expected = [text_of(float(value)) for value in base.labels[ranks]]
-    score = own_scores(book, places, base.answers[ranks])
+        score = own_scores(book, places, base.answers[ranks])
     explanation: list[str | None] = [None] * len(ranks)
-    for row in np.flatnonzero(outcome[ranks] == FAILED):
+    for row in np.flatnonzero(outcome[ranks] == FAILED).tolist():
+        if heard is not None:
+            explanation[row] = heard.explained(row, None, {})
+            continue
         explanation[row] = explain_case(
             None,
             [],
@@ -95,9 +110,12 @@ def _group_block(
             seed_kind="label",
             tolerance=None if base.oracle.classifier else base.oracle.seed_tolerance,
         )
-    image = run.modality == "image"
-    rows: Shown = ImageRows(run.store, seeds, None) if image else Rows(seeds, [])
-    inputs = content_of(seeds) if image else ref
+    inputs = ref if run.modality == "tabular" else content_of(seeds)
+    rows: Shown
+    if heard is not None:
+        rows = heard.rows(run.store, seeds, [(inputs, row) for row in range(len(ranks))])
+    else:
+        rows = ImageRows(run.store, seeds, None) if run.modality == "image" else Rows(seeds, [])
     block = CaseBlock(
         case_id=[digest([seed_id, config.property]) for seed_id in seed_ids],
         seed_id=seed_ids,

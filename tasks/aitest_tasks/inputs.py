@@ -12,18 +12,19 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from aitest_lib.artifacts.clips import get_clips
 from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.artifacts.images import get_images
 from aitest_lib.data.table import TableSource, joined_digests, row_digests, to_frame
 from aitest_lib.errors import InputError
 from aitest_lib.models.base import Model
 from aitest_lib.models.shapes import predict_images
-from aitest_lib.types import ArtifactRef, Predictions
+from aitest_lib.types import ArtifactRef, Clip, Predictions
 from aitest_tasks.contents import content_of
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, ORIGIN, RANK
 
-Inputs = pd.DataFrame | list[NDArray[np.uint8]]  # images: height, width, channels, of any shapes
+Inputs = pd.DataFrame | list[NDArray[np.uint8]] | list[Clip]  # images: height, width, channels, of any shapes
 
 
 @dataclass(frozen=True)
@@ -59,29 +60,51 @@ def private_columns(run: Run) -> list[str]:
 
 
 def model_inputs(run: Run, ref: ArtifactRef, rows: NDArray[np.int64]) -> Inputs:
-    """Rows of a stored shard as the model's inputs: a frame, or images."""
-    if run.modality == "image":
-        return get_images(run.store, content_of(get_table(run.store, ref, [RANK])), rows)
-    return model_frame(run, ref, rows)
+    """Rows of a stored shard as the model's inputs: a frame, images, or clips."""
+    if run.modality == "tabular":
+        return model_frame(run, ref, rows)
+    return contents(run, content_of(get_table(run.store, ref, [RANK])), rows)
+
+
+def contents(run: Run, ref: ArtifactRef, rows: NDArray[np.int64]) -> list[NDArray[np.uint8]] | list[Clip]:
+    """Images or clips of an artifact."""
+    return get_clips(run.store, ref, rows) if run.modality == "speech" else get_images(run.store, ref, rows)
 
 
 def joined(parts: list[Inputs]) -> Inputs:
     """Inputs of several shards as one batch."""
     frames = [part for part in parts if isinstance(part, pd.DataFrame)]
-    return pd.concat(frames) if frames else [image for part in parts if isinstance(part, list) for image in part]
+    if frames:
+        return pd.concat(frames)
+    whole: list[Any] = [one for part in parts if isinstance(part, list) for one in part]
+    return whole
+
+
+def nbytes(inputs: Inputs) -> int:
+    """How much memory images or clips take; 0 for rows, which are small."""
+    if isinstance(inputs, pd.DataFrame):
+        return 0
+    return sum(one.samples.nbytes if isinstance(one, Clip) else one.nbytes for one in inputs)
 
 
 def predict(model: Model, inputs: Inputs) -> Predictions:
     """The model's answers; images are sent by their shapes."""
-    return model.predict(inputs) if isinstance(inputs, pd.DataFrame) else predict_images(model, inputs)
+    images = [one for one in inputs if isinstance(one, np.ndarray)] if isinstance(inputs, list) else []
+    return predict_images(model, images) if images else model.predict(inputs)
 
 
-def of_one_shape(inputs: Inputs) -> tuple[pd.DataFrame | NDArray[np.uint8], NDArray[np.intp]]:
-    """The inputs that can be sent in one call with the first one, and their places: all rows, images of its shape."""
+def of_one_shape(inputs: Inputs) -> tuple[pd.DataFrame | NDArray[np.uint8] | list[Clip], NDArray[np.intp]]:
+    """The inputs that can be sent in one call with the first one, and their places: all rows, images of its shape, clips of its
+    sample rate."""
     if isinstance(inputs, pd.DataFrame):
         return inputs, np.arange(len(inputs))
-    places = np.flatnonzero([image.shape == inputs[0].shape for image in inputs])
-    return np.stack([inputs[place] for place in places]), places
+    if isinstance(inputs[0], Clip):
+        clips = [one for one in inputs if isinstance(one, Clip)]
+        places = np.flatnonzero([clip.sample_rate == clips[0].sample_rate for clip in clips])
+        return [clips[place] for place in places], places
+    images = [one for one in inputs if isinstance(one, np.ndarray)]
+    places = np.flatnonzero([image.shape == images[0].shape for image in images])
+    return np.stack([images[place] for place in places]), places
 
 
 def model_frame(run: Run, ref: ArtifactRef, rows: NDArray[np.int64]) -> pd.DataFrame:

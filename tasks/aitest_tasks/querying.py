@@ -22,13 +22,13 @@ from aitest_lib.models.opening import open_model
 from aitest_lib.types import ArtifactRef, Predictions
 from aitest_tasks import live
 from aitest_tasks.case_tables import STATUS
-from aitest_tasks.inputs import Inputs, input_digests, joined, model_inputs, predict
+from aitest_tasks.inputs import Inputs, input_digests, joined, model_inputs, nbytes, predict
 from aitest_tasks.limits import limited
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.seed_tables import DIGEST, RANK
 
 LARGEST_SHARD = 4_000
-LOAD_BYTES = 16 << 20  # of images from which on they are asked before more are read
+LOAD_BYTES = 16 << 20  # of images and clips from which on they are asked before more are read
 SECONDS_AT_STAKE = 5.0  # work in all shards under way: what a `kill -9` may cost, and enough for their overhead not to show
 
 
@@ -186,14 +186,14 @@ def await_stream(run: Run) -> None:
 
 
 def loads(run: Run, parts: list[dict[str, Any]]) -> Iterator[tuple[Inputs, NDArray[np.void]]]:
-    """The inputs of a shard and their digests: rows all at once, images some megabytes at a time."""
+    """The inputs of a shard and their digests: rows all at once, images and clips some megabytes at a time."""
     inputs, digests, held = list[Inputs](), list[NDArray[np.void]](), 0
     for part in parts:
         ref, rows = ArtifactRef.of(part["ref"]), np.array(part["rows"], np.int64)
         found = model_inputs(run, ref, rows)
         inputs.append(found)
         digests.append(needed(run, ref)[0][rows])
-        held += sum(image.nbytes for image in found) if isinstance(found, list) else 0
+        held += nbytes(found)
         if held >= LOAD_BYTES:
             yield joined(inputs), np.concatenate(digests)
             inputs, digests, held = [], [], 0

@@ -80,6 +80,8 @@ RESULTS: dict[str, Shape] = {
     "sample_seeds": SEEDS,
     "synthesize_seeds": {"shards": ["parquet"], "positions": "parquet", "report": "json"},
     "generate_cases": {"cases": "parquet"},
+    "make_noise": {"clips": "parquet", "names": [str]},
+    "ask_second": {"answers": "json"},
     "generate_flips": "parquet",
     "sample_growing": {"shards": ["parquet"], "positions": "parquet"},
     "generate_growing": {"made": "parquet"},

@@ -20,7 +20,7 @@ from aitest_lib.transforms.base import Transform, unit_of
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.attribution import attributions
-from aitest_tasks.baseline import Baseline, Errors, answer_values, own_scores, read_baseline
+from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
 from aitest_tasks.breaking_scoring import score_searches
 from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
@@ -28,6 +28,7 @@ from aitest_tasks.components import components, searches
 from aitest_tasks.contents import content_of
 from aitest_tasks.corruption_error import corruption_figures
 from aitest_tasks.flips import score_flips
+from aitest_tasks.hearing import Heard, Hearing, clean_errors, component_figures, speech_report, sweeps
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.property_report import finish, setting, slice_figures
@@ -37,17 +38,19 @@ from aitest_tasks.seed_tables import RANK, SEED_ID
 from aitest_tasks.shown import FailureSample, ImageRows, Rows, Shown
 
 NOT_APPLICABLE = "not_applicable"
+NOUNS = {"tabular": "row", "image": "image", "speech": "clip"}
 MANY = 5  # components from which on nearly every seed fails in one of them: slices are then ranked by their failing cases
 
 
 def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
     errors = Errors(run_errors(run), job["unpaid"] > 0)
     book = answer_book(run)
-    base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
+    base = read_baseline(run, book, errors, config)
     made = components(run, index)
     scorer = InvarianceScorer(sequential=setting(run.suite.suite, config, "sequential"))
     applicable = [False] * len(made)
     tallies = [Tally.empty(item.slice, len(base.places)) for item in made]
+    heard = [] if base.transcripts is None else [Heard.nothing(base.transcripts.references) for _ in made]
     sample = FailureSample(len(made) + len(searches(run, index)))
     shards = len(run.seeds)
     confidence = float(setting(run.suite.suite, config, "confidence"))
@@ -58,7 +61,16 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
         for number, ref in enumerate(job["cases"]):
             component, shard = divmod(number, shards)
             block, rows = _score_shard(
-                run, book, base, errors, scorer, made[component], tallies[component], ArtifactRef.of(ref), run.seeds[shard]
+                run,
+                book,
+                base,
+                errors,
+                scorer,
+                made[component],
+                tallies[component],
+                ArtifactRef.of(ref),
+                run.seeds[shard],
+                heard[component] if heard else None,
             )
             sample.add(component, block, rows)
             applicable[component] |= bool((block.reason != NOT_APPLICABLE).any())
@@ -74,7 +86,11 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
         points, found_figures = score_searches(run, index, job, base, book, errors, scorer, log, sample)
     figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None, base.descent)
     untouched = [item.slice for item, any_case in zip(made, applicable, strict=True) if not any_case]
-    why = f"not applicable to any {'image' if run.modality == 'image' else 'row'} of the data"
+    if base.transcripts is not None:
+        clean = clean_errors(base, book)
+        own = component_figures(tallies, heard, clean, base.transcripts.units)
+        figures += [figure for part in own for figure in part]
+    why = f"not applicable to any {NOUNS[run.modality]} of the data"
     figures = [replace(one, inapplicable=why) if one.component and one.slice in untouched else one for one in figures]
     figures += found_figures
     if job["baseline_errors"] is not None and base.labels is not None:
@@ -89,6 +105,11 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     else:
         ranked = rank_case_slices(base.columns, counted, failing, confidence)
     found: dict[str, Any] = {"breaking_points": points}
+    if base.transcripts is not None:
+        units, known = base.transcripts.units, base.answered.known
+        report = speech_report(base, clean, known, float(run.prepared["seconds"]), confidence)
+        levels = sweeps(made, tallies, heard, own, units, confidence)
+        found["speech"] = report.model_copy(update={"sweeps": levels})
     if job.get("flips"):
         found["flips"], examples = score_flips(run, book, base, job["flips"]["job"], ArtifactRef.of(job["flips"]["ref"]))
         sample.cases += examples
@@ -108,6 +129,7 @@ def _score_shard(
     tally: Tally,
     ref: ArtifactRef,
     seeds_ref: ArtifactRef,
+    into: Heard | None,
 ) -> tuple[CaseBlock, Shown]:
     cases = get_table(run.store, ref)
     seeds = get_table(run.store, seeds_ref)
@@ -121,8 +143,7 @@ def _score_shard(
     on_case.unpaid[~asked] = False
     on_seed = base.answered
     seed_known = type(on_seed)(on_seed.known[ranks], on_seed.unpaid[ranks], on_seed.error[ranks])
-    classes = base.classes if base.oracle.classifier else None
-    values = answer_values(book, places, classes)
+    values = base.values(book, places, ranks)
     same = base.oracle.same(base.answers[ranks], values)
     if base.oracle.classifier:
         # A class that no label and no clean answer has is still an answer, and another one.
@@ -138,13 +159,17 @@ def _score_shard(
     observed = book.labels(places)
     expected = book.labels(base.places[ranks])
     params = [json.loads(text) for text in cases.column(PARAMS).to_pylist()]
-    inputs = content_of(cases) if run.modality == "image" else ref
-    rows: Shown = (
-        ImageRows(run.store, seeds, [(inputs, row) for row in range(len(skip))])
-        if run.modality == "image"
-        else Rows(seeds, params)
-    )
-    score = own_scores(book, places, values)
+    inputs = ref if run.modality == "tabular" else content_of(cases)
+    where = [(inputs, row) for row in range(len(skip))]
+    heard = Hearing.of(base, book, ranks, places) if base.transcripts is not None else None
+    rows: Shown
+    if heard is not None:
+        rows, score = heard.rows(run.store, seeds, where), values
+        if into is not None:
+            into.put(ranks, heard.errors, params)
+    else:
+        rows = ImageRows(run.store, seeds, where) if run.modality == "image" else Rows(seeds, params)
+        score = own_scores(book, places, values)
     explanation: list[str | None] = [None] * len(skip)
     for row in np.flatnonzero(outcome == FAILED).tolist():
         before, after = text_of(expected[row]), text_of(observed[row])
@@ -153,6 +178,8 @@ def _score_shard(
             tolerance = None if base.oracle.classifier else base.oracle.tolerance
             changed = rows.changes(row, run.profile)
             explanation[row] = explain_case(component.name, changed, before, after, own, tolerance=tolerance)
+        elif heard is not None:
+            explanation[row] = heard.explained(row, component.name, component.slice | params[row])
         else:
             explanation[row] = explain_image_case(component.name, params[row], unit_of(component), before, after, own, None)
     return (
@@ -186,7 +213,7 @@ def _self_flips(run: Run, base: Baseline) -> NDArray[np.float64] | None:
     for repeat in range(1, SELF_FLIP_REPEATS + 1):
         book = answer_book(run, repeat)
         places = book.find(ids)
-        again = answer_values(book, places, base.classes if base.oracle.classifier else None)
+        again = base.values(book, places, np.arange(len(places)))
         known = places >= 0
         asked += known
         flips += known & ~base.oracle.same(base.answers, again)

@@ -12,10 +12,11 @@ from prefect import task
 from aitest_lib.artifacts.codecs import put_table
 from aitest_lib.artifacts.store import Store
 from aitest_lib.config.card import LoadedCard
-from aitest_lib.config.inputs import Image
+from aitest_lib.config.inputs import Image, Speech
 from aitest_lib.config.loading import Location
 from aitest_lib.config.suite import DataConfig, LoadedSuite, searches_of, transforms_of
 from aitest_lib.config.templates import modality
+from aitest_lib.data.audio import AudioSource
 from aitest_lib.data.images import ImageSource
 from aitest_lib.data.rules import parse_rule
 from aitest_lib.data.sampling import StratifiedSampler
@@ -24,6 +25,7 @@ from aitest_lib.data.sources import Source
 from aitest_lib.data.table import TableSource, row_digests
 from aitest_lib.errors import InputError, nearest, unknown
 from aitest_lib.properties.catalog import spec
+from aitest_tasks.audio_seeds import write_audio_seeds
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.image_seeds import write_image_seeds
 from aitest_tasks.runs import Run, open_run
@@ -74,10 +76,11 @@ def _check_columns(wanted: Sequence[str], names: list[str], label: str | None) -
 def check_data(loaded: LoadedSuite, source: Source) -> None:
     """Raises `InputError`, with its place in the suite, where that names a column or a label the data do not have."""
     names, data = source.schema.names, loaded.suite.data
-    if isinstance(source, ImageSource):
+    if not isinstance(source, TableSource):
+        what = "images" if isinstance(source, ImageSource) else "clips"
         for key, given in (("train", data.train), ("rules", data.rules), ("synthesize", data.synthesize)):
             if given:
-                raise loaded.document.error(("data", key), "is for tables, and this model takes images; leave it out")
+                raise loaded.document.error(("data", key), f"is for tables, and this model takes {what}; leave it out")
     named: list[tuple[Location, str]] = [(("data", "protected", name), name) for name in data.protected]
     named += [(("data", "schema", name), name) for name in data.columns]
     named += [(("data", "label"), data.label)] if data.label else []
@@ -103,6 +106,7 @@ def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
         if spec(item.property).shape == "perturbation":
             made = [*transforms_of(item, loaded.document, at), *searches_of(item, loaded.document, at)]
         own = {"queries"} if spec(item.property).shape == "search" else set[str]()
+        own |= {"attribute", "voice"} if spec(item.property).by_voices else set()
         known = {*names, *own, "class", "label", "size", *(key for part in made for key in part.slice)}
         for metric, given in item.gates.items():
             for gate in given if isinstance(given, list) else [given]:
@@ -139,6 +143,9 @@ def sampling_job(run: Run) -> dict[str, Any]:
             "image": None if image is None else image.model_dump(mode="json"),
             "classes": None if run.info.classes is None else list(run.info.classes),
         }
+    if run.modality == "speech":
+        speech = run.card.card.inputs.speech if run.record["card"] else None
+        job["speech"] = None if speech is None else speech.model_dump(mode="json")
     return job
 
 
@@ -158,6 +165,9 @@ def sample(run: Run, job: dict[str, Any]) -> dict[str, Any]:
     if isinstance(test, ImageSource):
         image = None if job["image"] is None else Image.model_validate(job["image"])
         return write_image_seeds(run.store, test, data, sampler_of(data), job["random_seed"], image, job["classes"])
+    if isinstance(test, AudioSource):
+        speech = None if job["speech"] is None else Speech.model_validate(job["speech"])
+        return write_audio_seeds(run.store, test, data, sampler_of(data), job["random_seed"], speech)
     return write_seeds(run.store, test, run.train, data, job["columns"], job["random_seed"], job["classifier"])
 
 

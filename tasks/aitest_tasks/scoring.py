@@ -10,6 +10,7 @@ from aitest_lib import __version__
 from aitest_lib.answers import book_digest
 from aitest_lib.canonical import digest
 from aitest_lib.properties.catalog import spec
+from aitest_lib.properties.speech import SPEECH_FAIRNESS
 from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
@@ -17,6 +18,7 @@ from aitest_tasks.attack_scoring import score_attack
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.components import attacks, components, searches
 from aitest_tasks.corruption_error import baseline_errors
+from aitest_tasks.fairness_scoring import score_fairness
 from aitest_tasks.group_scoring import score_group
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.querying import answer_book, needed, run_errors
@@ -26,6 +28,7 @@ from aitest_tasks.tree_scoring import score_tree
 
 SCORING_VERSION = 1
 SCORERS = {"perturbation": score_perturbation, "group": score_group, "search": score_attack, "surrogate": score_tree}
+OWN_SCORERS = {SPEECH_FAIRNESS.name: score_fairness}  # that compare groups, and not cases with their seeds alone
 
 
 def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, more: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +60,9 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         "seeds": [ref.to_dict() for ref in run.seeds],
         "profile": run.prepared["profile"],
         "labels": run.prepared["labels"],
-        "protected": sorted(run.suite.suite.data.protected),
+        "protected": {
+            name: None if one is None else one.privileged for name, one in sorted(run.suite.suite.data.protected.items())
+        },
         "type": run.info.type,
         "classes": list(run.info.classes) if run.info.classes is not None else None,
         "answers": [book_digest(book, book.find(needed(run, ref)[0])) for book in books for ref in refs],
@@ -75,4 +80,5 @@ def score_property(job: dict[str, Any], run_uri: str, property_index: int) -> di
     live.check_stopped()
     run = open_run(run_uri)
     config = run.suite.suite.properties[property_index]
-    return SCORERS[spec(config.property).shape](run, property_index, config, job)
+    score = OWN_SCORERS.get(config.property) or SCORERS[spec(config.property).shape]
+    return score(run, property_index, config, job)

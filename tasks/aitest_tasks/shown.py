@@ -13,6 +13,7 @@ from aitest_lib.artifacts.images import get_images
 from aitest_lib.artifacts.store import Store
 from aitest_lib.data.schema import Profile
 from aitest_lib.reports.pictures import case_pictures
+from aitest_lib.reports.records import Sound
 from aitest_lib.reports.report import FailingCase, Picture, UnansweredCase
 from aitest_lib.scorers.invariance import ERROR, FAILED, OUTCOME_NAMES, PASSED, SKIPPED
 from aitest_lib.types import ArtifactRef
@@ -29,6 +30,7 @@ class Shown(Protocol):
     """Seeds and cases of a block, as people see them."""
 
     examples: bool  # are cases of other outcomes than `failed` worth a look, too
+    most: int  # that are shown in all
 
     def seed(self, row: int) -> dict[str, str]:
         """The cells of a seed."""
@@ -45,11 +47,15 @@ class Shown(Protocol):
     def pictures(self, rows: list[int]) -> list[list[Picture]]:
         """Seed, case and difference of each row."""
 
+    def sounds(self, rows: list[int]) -> list[list[Sound]]:
+        """Seed and case of each row, to be played."""
+
 
 class Rows:
     """Seeds and what was changed in them, cell by cell."""
 
     examples = False
+    most = SHOWN_FAILURES
 
     def __init__(self, seeds: pa.Table, params: list[dict[str, Any]]) -> None:
         self._columns = {name: seeds.column(name) for name in seeds.column_names if not name.startswith("@")}
@@ -79,11 +85,15 @@ class Rows:
     def pictures(self, rows: list[int]) -> list[list[Picture]]:
         return [[] for _ in rows]
 
+    def sounds(self, rows: list[int]) -> list[list[Sound]]:
+        return [[] for _ in rows]
+
 
 class ImageRows:
     """Seeds that are images, with what stands beside them, and the images made of them."""
 
     examples = True
+    most = SHOWN_FAILURES
 
     def __init__(self, store: Store, seeds: pa.Table, cases: list[Place] | None, gain: int | None = None) -> None:
         """`cases`: where the image of each case is; None where the seeds themselves are the cases; `gain`: how many times a
@@ -116,6 +126,9 @@ class ImageRows:
         made = self._made([self._cases[row] for row in rows])
         return [case_pictures(seed, case, self._gain) for seed, case in zip(seeds, made, strict=True)]
 
+    def sounds(self, rows: list[int]) -> list[list[Sound]]:
+        return [[] for _ in rows]
+
     def _made(self, places: list[Place]) -> list[NDArray[np.uint8]]:
         """The images at these places; each artifact is read once."""
         found: dict[Place, NDArray[np.uint8]] = {}
@@ -126,25 +139,26 @@ class ImageRows:
 
 
 class FailureSample:
-    """The failing cases that are shown: the first ones of every component, in rank order, 200 in all; the first 20 to
-    which the model gave no usable answer. Of images, others of every component, and two examples of every other outcome."""
+    """The failing cases that are shown: the first ones of every component, in rank order, 200 in all (60 clips); the first 20
+    to which the model gave no usable answer. Of images, others of every component, and two examples of every other outcome."""
 
     def __init__(self, components: int) -> None:
-        self._share = max(SHOWN_FAILURES // max(components, 1), 1)
+        self._components = max(components, 1)
         self._taken: Counter[tuple[Any, int]] = Counter()
         self.cases: list[FailingCase] = []
         self.unanswered: list[UnansweredCase] = []
 
     def add(self, component: int, block: CaseBlock, rows: Shown) -> None:
         """Takes what is to be shown of a block."""
-        wanted = {FAILED: self._share}
+        share = max(rows.most // self._components, 1)
+        wanted = {FAILED: share}
         if rows.examples and block.transform is not None:
             wanted |= dict.fromkeys((PASSED, SKIPPED, ERROR), EXAMPLES)
         for outcome, most in wanted.items():
             left = most - self._taken[component, outcome]
             found = np.flatnonzero(block.outcome == outcome)
             if rows.examples and len(found):  # so that not every component shows the same images
-                found = np.roll(found, -component * self._share % len(found))
+                found = np.roll(found, -component * share % len(found))
             found = np.sort(found[: max(left, 0)])
             self._taken[component, outcome] += len(found)
             self.cases += shown_cases(block, rows, found)
@@ -155,7 +169,8 @@ class FailureSample:
 def shown_cases(block: CaseBlock, rows: Shown, shown: NDArray[np.int64]) -> list[FailingCase]:
     """The cases at these places of a block."""
     cases = []
-    for row, pictures in zip(shown.tolist(), rows.pictures(shown.tolist()), strict=True):
+    places = shown.tolist()
+    for row, pictures, sounds in zip(places, rows.pictures(places), rows.sounds(places), strict=True):
         score = float(block.score[row])
         cases.append(
             FailingCase(
@@ -173,6 +188,7 @@ def shown_cases(block: CaseBlock, rows: Shown, shown: NDArray[np.int64]) -> list
                 outcome=OUTCOME_NAMES[block.outcome[row]],
                 reason=None if block.reason[row] is None else str(block.reason[row]),
                 pictures=pictures,
+                sounds=sounds,
                 seed_label=rows.label(row),
                 query=block.found[row] if block.found else None,
             )

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from prefect import task
 
+from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.properties.tabular import TREE_SIMULATABILITY
 from aitest_lib.stats.estimates import bisect, normal_quantile
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.pruning import Limits
@@ -140,7 +142,8 @@ def _joined(parts: list[Growing]) -> Answered:
 def _tolerance(run: Run, job: dict[str, Any]) -> float:
     """How far a regressor's answer may be off and still be the same."""
     errors = Errors(run_errors(run), True)
-    return read_baseline(run, answer_book(run), errors, job["tolerance"], None).oracle.tolerance
+    config = PropertyConfig(property=TREE_SIMULATABILITY.name, tolerance=job["tolerance"])
+    return read_baseline(run, answer_book(run), errors, config).oracle.tolerance
 
 
 def _with_room(limits: Limits, pruned_on: int, job: dict[str, Any]) -> Limits:

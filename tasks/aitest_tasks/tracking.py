@@ -140,7 +140,7 @@ class Tracking:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         with quiet():
-            given = "array" if run.modality == "image" else "DataFrame"
+            given = {"image": "array", "speech": "clips"}.get(run.modality, "DataFrame")
             name = Path(run.record["test"]).name if not run.test.in_memory else given
             data = Dataset(
                 name=name,

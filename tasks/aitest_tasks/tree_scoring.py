@@ -45,7 +45,7 @@ def score_tree(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]
     """Writes one case for each held-out row: passed where tree and model agree."""
     errors = Errors(run_errors(run), job["unpaid"] > 0)
     book = answer_book(run)
-    base = read_baseline(run, book, errors, config.tolerance, config.seed_tolerance)
+    base = read_baseline(run, book, errors, config)
     fitted = run.store.get_json(ArtifactRef.of(job["surrogate"]["fitted"]))
     tree, held = Tree.of(fitted["tree"]), held_out(run)
     front, drawn = [Tree.of(data) for data in fitted["front"]], [Tree.of(data) for data in fitted["bootstrap"]]

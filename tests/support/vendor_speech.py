@@ -1,4 +1,4 @@
-"""Services that recognise speech. What they hear are tones: "tone 440 for 3 tenths"; silence is nothing."""
+"""Services that recognise speech. Without other ears (`hear`) they know tones: "tone 440 for 3 tenths"."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -19,25 +19,42 @@ RATE = 16_000  # Hz
 LOADING = Reply(503, {"error": "Model openai/whisper-large-v3 is currently loading", "estimated_time": 20.0})
 
 
-def heard_samples(pcm: bytes, rate: int = RATE) -> str:
+def tone(pcm: bytes) -> str:
     """What there is to hear in PCM16 samples: the frequency of the tone in Hz and its length in tenths of a second."""
     samples = np.frombuffer(pcm, "<i2").astype(float)
-    expect(rate == RATE and len(samples), "expected samples at 16 kHz")
     if np.abs(samples).max() < 100:
         return ""
     frequency = np.abs(np.fft.rfft(samples))[1:].argmax() + 1
     return f"tone {round(frequency * RATE / len(samples))} for {round(len(samples) / RATE * 10)} tenths"
 
 
-def heard(content: bytes) -> str:
-    """The same of a WAV file."""
+def samples_in(content: bytes) -> bytes:
+    """The PCM16 samples of a WAV file."""
     expect(content[:4] == b"RIFF", "expected a WAV file")
     with wave.open(io.BytesIO(content)) as clip:
         expect((clip.getnchannels(), clip.getsampwidth()) == (1, 2), "expected mono PCM16")
-        return heard_samples(clip.readframes(clip.getnframes()), clip.getframerate())
+        expect(clip.getframerate() == RATE and clip.getnframes(), "expected samples at 16 kHz")
+        return clip.readframes(clip.getnframes())
 
 
-class SpeechVendor(Vendor):
+def halves(text: str) -> list[str]:
+    """A text in two, as services give it that hear a pause in it."""
+    words = text.split()
+    parts = words[: len(words) // 2], words[len(words) // 2 :]
+    return [" ".join(part) for part in parts if part]
+
+
+class Listener(Vendor):
+    """A service with ears. `hear`: from PCM16 samples at 16 kHz to a text."""
+
+    hear: Callable[[bytes], str] = staticmethod(tone)
+
+    def heard(self, content: bytes) -> str:
+        """What there is to hear in a WAV file."""
+        return self.hear(samples_in(content))
+
+
+class SpeechVendor(Listener):
     """What the services with one call have in common."""
 
     path: ClassVar[str] = ""
@@ -56,7 +73,7 @@ class SpeechVendor(Vendor):
 
     def transcript(self, request: Request) -> str:
         expect(request.type == "audio/wav", "expected audio/wav")
-        return heard(request.body)
+        return self.heard(request.body)
 
     def answers(self, text: str) -> Any:
         return {"text": text}
@@ -94,7 +111,7 @@ class OpenAi(SpeechVendor):
         content = file_part(parts, "file")
         wanted = {"model": "whisper-1", "response_format": "json", "language": "en", "temperature": "0"}
         expect(fields(parts) == wanted, "other fields")
-        return heard(content)
+        return self.heard(content)
 
 
 class WhisperCpp(SpeechVendor):
@@ -104,7 +121,7 @@ class WhisperCpp(SpeechVendor):
         parts = request.parts()
         content = file_part(parts, "file")
         expect(fields(parts) == {"response_format": "json", "temperature": "0.0"}, "other fields")
-        return heard(content)
+        return self.heard(content)
 
     def answers(self, text):
         return {"text": f" {text or '[BLANK_AUDIO]'}\n"}
@@ -133,13 +150,13 @@ class GoogleSpeech(SpeechVendor):
         data = request.json()
         wanted = {"encoding": "LINEAR16", "sampleRateHertz": RATE, "languageCode": "en-US"}
         expect(data["config"] == wanted, "other config")
-        return heard(base64.b64decode(data["audio"]["content"], validate=True))
+        return self.heard(base64.b64decode(data["audio"]["content"], validate=True))
 
     def answers(self, text):
         if not text:
             return {"totalBilledTime": "1s", "requestId": "1"}
-        first, rest = text.split(" for ")
-        results = [{"alternatives": [{"transcript": part, "confidence": 0.9}]} for part in (first, f" for {rest}")]
+        parts = [part if n == 0 else f" {part}" for n, part in enumerate(halves(text))]
+        results = [{"alternatives": [{"transcript": part, "confidence": 0.9}]} for part in parts]
         return {"results": results, "totalBilledTime": "1s"}
 
 
@@ -153,7 +170,7 @@ class AzureSpeech(SpeechVendor):
 
     def transcript(self, request):
         expect(request.type == "audio/wav; codecs=audio/pcm; samplerate=16000", "another type")
-        return heard(request.body)
+        return self.heard(request.body)
 
     def answers(self, text):
         if not text:
@@ -174,7 +191,7 @@ class AzureSpeechFast(SpeechVendor):
         parts = request.parts()
         content = file_part(parts, "audio")
         expect(json.loads(fields(parts)["definition"]) == {"locales": ["en-US"]}, "another definition")
-        return heard(content)
+        return self.heard(content)
 
     def answers(self, text):
         return {"durationMilliseconds": 100, "combinedPhrases": [{"text": text}] if text else []}
@@ -189,14 +206,12 @@ class WatsonSpeech(SpeechVendor):
         authorized(request.headers.get("Authorization") == basic("apikey", secret_of("WATSON_SPEECH_KEY")))
 
     def answers(self, text):
-        parts = [f"{part} " for part in text.partition(" for ")[::2]] if text else []
-        parts = [part if n == 0 else f"for {part}" for n, part in enumerate(parts)]
-        finals = [{"final": True, "alternatives": [{"transcript": part, "confidence": 0.9}]} for part in parts]
+        finals = [{"final": True, "alternatives": [{"transcript": f"{part} ", "confidence": 0.9}]} for part in halves(text)]
         interim = [{"final": False, "alternatives": [{"transcript": "to "}]}] if finals else []
         return {"result_index": 0, "results": interim + finals}
 
 
-class AssemblyAi(Vendor):
+class AssemblyAi(Listener):
     """Upload, create, poll. A transcript is ready when it is asked for the second time."""
 
     def __init__(self) -> None:
@@ -217,7 +232,7 @@ class AssemblyAi(Vendor):
                 data = request.json()
                 expect(set(data) == {"audio_url", "language_code"} and data["language_code"] == "en_us", "other keys")
                 identifier = f"job-{len(self.jobs)}"
-                self.jobs[identifier] = heard(self.uploads[data["audio_url"]])
+                self.jobs[identifier] = self.heard(self.uploads[data["audio_url"]])
                 return {"id": identifier, "status": "queued", "text": None}
             expect(request.method == "GET" and request.path.startswith("/v2/transcript/"), "no such method and path")
             return self._polled(request.path.removeprefix("/v2/transcript/"))
@@ -232,7 +247,7 @@ class AssemblyAi(Vendor):
         return {"id": identifier, "status": "completed", "text": text or None}
 
 
-class Transcribe(Vendor):
+class Transcribe(Listener):
     """A bucket, jobs, and presigned addresses of transcripts, at a host of their own that takes no credentials."""
 
     results = "s3.eu-west-1.amazonaws.com"
@@ -272,7 +287,7 @@ class Transcribe(Vendor):
         expect((data["LanguageCode"], data["MediaFormat"], data["MediaSampleRateHertz"]) == ("en-US", "wav", RATE), "format")
         expect(re.fullmatch(r"[0-9a-zA-Z._-]{1,200}", name), "an invalid name")
         expect(name not in self.jobs, "ConflictException")
-        self.jobs[name] = heard(self.objects[data["Media"]["MediaFileUri"]])
+        self.jobs[name] = self.heard(self.objects[data["Media"]["MediaFileUri"]])
         return {"TranscriptionJob": {"TranscriptionJobName": name, "TranscriptionJobStatus": "IN_PROGRESS"}}
 
     def _job(self, name):
@@ -287,7 +302,7 @@ class Transcribe(Vendor):
         return {"TranscriptionJobName": name, **done}
 
 
-class Vosk(Vendor):
+class Vosk(Listener):
     """A WebSocket server: config, samples, end of file; partial and final messages, then the end of the connection."""
 
     @contextmanager
@@ -295,7 +310,7 @@ class Vosk(Vendor):
         """A running server; yields its address."""
         from websockets.sync.server import serve
 
-        with serve(self._session, "127.0.0.1", 0) as server:
+        with serve(self._session, "127.0.0.1", 0, process_request=self._busy) as server:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()
             yield f"127.0.0.1:{server.socket.getsockname()[1]}"
@@ -315,12 +330,23 @@ class Vosk(Vendor):
                 break
         else:
             return
-        text = heard_samples(pcm)
+        text = self.hear(pcm)
         if self.bad(text):
             return
-        first, _, rest = text.partition(" for ")
-        socket.send(json.dumps({"result": [], "text": first}))
-        socket.send(json.dumps({"text": f"for {rest}" if rest else ""}))
+        for part in halves(text):
+            socket.send(json.dumps({"result": [], "text": part}))
+        socket.send(json.dumps({"text": ""}))
+
+    def _busy(self, connection: Any, request: Any) -> Any:
+        """The next of the faults instead of a connection."""
+        with self.lock:
+            fault = self.faults.pop(0) if self.faults else None
+        if fault is None:
+            return None
+        refusal = connection.respond(fault.status, json.dumps(fault.data))
+        for name, value in fault.headers.items():
+            refusal.headers[name] = value
+        return refusal
 
 
 def basic(name: str, password: str) -> str:

@@ -159,7 +159,7 @@ class TestProperties:
                 "properties[0].transforms[0].columns[1]: got 5, expected text; put it in quotes (category_swap)",
             ),
             ({"transforms": [{"name": "category_swap", "columns": "job"}]}, "columns: got 'job' (text), expected a list"),
-            ({"tolerance": -1}, "properties[0].tolerance: got -1, expected more than 0"),
+            ({"tolerance": -1}, "properties[0].tolerance: got -1, expected at least 0"),
         ],
     )
     def test_mistakes(self, changes, message):

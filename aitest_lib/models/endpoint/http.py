@@ -104,7 +104,9 @@ class HttpClient:
                 raise _not_http() from None
             try:
                 if response.next_request is None:
-                    return Answer(response.status_code, _read(response), response.headers.get("Retry-After", ""))
+                    content = _read(response)
+                    text = as_text(content, response.charset_encoding)
+                    return Answer(response.status_code, text, response.headers.get("Retry-After", ""), content)
                 url = _redirect_target(response, response.next_request.url)
             finally:
                 response.close()
@@ -232,8 +234,8 @@ def _port(url: httpx.URL) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 
-def _read(response: httpx.Response) -> str:
-    """The body as text, no more than `MAX_ANSWER` bytes however it was compressed."""
+def _read(response: httpx.Response) -> bytes:
+    """The body, no more than `MAX_ANSWER` bytes however it was compressed."""
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in PLAIN + COMPRESSED:
         raise ModelAnswerError(f"got an answer in Content-Encoding {encoding[:40]!r}, expected none, gzip or deflate")
@@ -244,4 +246,4 @@ def _read(response: httpx.Response) -> str:
         size += len(chunk)
         if size > MAX_ANSWER:
             raise ModelAnswerError(f"got an answer of more than {MAX_ANSWER // 2**20} MiB, expected less; send smaller batches")
-    return as_text(b"".join(chunks), response.charset_encoding)
+    return b"".join(chunks)

@@ -40,12 +40,13 @@ class Call:
 class Answer:
     """Status and text of one answer; of a WebSocket, 200 and a JSON list of the text messages.
 
-    `retry_after`: the header of that name, as it came.
+    `retry_after`: the header of that name, as it came. `content`: the bytes behind the text, where it came over HTTP.
     """
 
     status: int
     text: str
     retry_after: str = ""
+    content: bytes = b""
 
 
 class WireError(Exception):

@@ -15,7 +15,8 @@ from aitest_lib.config.card import Card, LoadedCard
 from aitest_lib.errors import InputError, Interrupted, ModelAnswerError, ModelUnavailable
 from aitest_lib.models.answers import all_failed, counted, input_word
 from aitest_lib.models.base import StopSwitch, Usage, excerpt, hidden, hiding, private_mask
-from aitest_lib.models.batches import Batch, in_turn, isolate, parts_of
+from aitest_lib.models.batches import Batch, isolate
+from aitest_lib.models.clips import are_clips, clips_for_python, whole_seconds
 from aitest_lib.models.input_checks import checked_inputs
 from aitest_lib.models.pixels import images_for_python
 from aitest_lib.models.processes import python_child
@@ -23,6 +24,7 @@ from aitest_lib.models.processes.patience import Patience
 from aitest_lib.models.processes.process import ModelProcess, ProcessDied, ProcessKilled
 from aitest_lib.models.processes.programs import program_of
 from aitest_lib.models.python_answers import match_classes, read_answers
+from aitest_lib.models.shapes import in_calls
 from aitest_lib.types import ModelInfo, Predictions
 
 
@@ -50,7 +52,8 @@ class ChildModel:
             self._started()
 
     def predict(self, inputs: Batch) -> Predictions:
-        """The answers to the n rows of a DataFrame, all in one call, or to n uint8 images N×H×W×C, a few megabytes a call."""
+        """The answers to the n rows of a DataFrame, all in one call; to n uint8 images N×H×W×C, a few megabytes a call; or to n
+        clips, two minutes a call."""
         card = self._loaded.card
         inputs = checked_inputs(inputs, card.name, card.type, card.inputs)
         _check_carried(inputs, card)
@@ -64,7 +67,7 @@ class ChildModel:
         with hiding(hide, self._private), self._stop.holding(self._turn):
             self._try_again = True
             try:
-                return hidden(in_turn(parts_of(inputs), answers, len(inputs)), hide)
+                return hidden(in_calls(inputs, answers), hide)
             except Interrupted:
                 self.close()  # it is still busy with the call that nobody waits for
                 raise
@@ -96,19 +99,22 @@ class ChildModel:
         scores = python_child.decode_array(header["scores"], buffers)
         return read_answers(labels, scores, len(inputs), self.info, self._columns, self._threshold)
 
-    def _as_taken(self, batch: Any) -> pd.DataFrame | NDArray[Any]:
+    def _as_taken(self, batch: Any) -> pd.DataFrame | NDArray[Any] | python_child.Clips:
         """Images as the card says, but for an ONNX model: its file says more than the card."""
+        if are_clips(batch):
+            return clips_for_python(batch)
         card = self._loaded.card
         is_ready = isinstance(batch, pd.DataFrame) or card.onnx is not None
         return batch if is_ready else images_for_python(batch, card.inputs.image)
 
-    def _call(self, inputs: pd.DataFrame | NDArray[Any], *, retry: bool) -> python_child.Frame:
+    def _call(self, inputs: pd.DataFrame | NDArray[Any] | python_child.Clips, *, retry: bool) -> python_child.Frame:
         process = self._started()
         rows = len(inputs)
+        work = whole_seconds(inputs) if isinstance(inputs, python_child.Clips) else rows
         self.usage.add(rows=rows, retry=retry)
         begin = time.monotonic()
         try:
-            frame = process.call(inputs, self._patience.limit_s(rows))
+            frame = process.call(inputs, self._patience.limit_s(work))
         except (ProcessDied, ProcessKilled) as error:
             self.close()
             hung = isinstance(error, ProcessKilled) and error.hung
@@ -119,7 +125,7 @@ class ChildModel:
                 f"the model {self._loaded.card.name} cannot be used: its process ended at {count} in a row, "
                 f"the last time: {error}"
             ) from error
-        self._patience.answered(rows, time.monotonic() - begin)
+        self._patience.answered(work, time.monotonic() - begin)
         if process.has_grown():
             self.close()  # it leaks; a new one starts with the next call
         return frame
@@ -140,12 +146,16 @@ class ChildModel:
 
 
 def _check_carried(inputs: Batch, card: Card) -> None:
-    """Tables go to every model in a process, images to those in Python and ONNX."""
-    if isinstance(inputs, pd.DataFrame) or (isinstance(inputs, np.ndarray) and card.mlflow is None):
+    """Tables go to every model in a process, images to those in Python and ONNX, clips to those in Python."""
+    is_image = isinstance(inputs, np.ndarray)
+    if isinstance(inputs, pd.DataFrame) or (is_image and card.mlflow is None):
+        return
+    is_speech = card.type == "speech-to-text"
+    if is_speech and card.python is not None:
         return
     backend = next(name for name in ("mlflow", "onnx", "python") if getattr(card, name) is not None)
-    or_python = "" if backend == "python" else ", or load it in a class of your own and write one with `python`"
+    or_python = ", or load it in a class of your own and write one with `python`" if is_image or is_speech else ""
     raise InputError(
         f"{card.name}: got a model of type {card.type} behind `{backend}`, which is not asked here; "
-        f"serve it and write a card with `endpoint`{or_python if isinstance(inputs, np.ndarray) else ''}"
+        f"serve it and write a card with `endpoint`{or_python}"
     )

@@ -8,7 +8,7 @@ FIRST_S = 600.0  # of the first calls: weights are read, code is compiled
 FIRST_CALLS = 3
 LEAST_S = 60.0
 TIMES_SLOWEST = 20
-TELLING_ROWS = 16  # calls with fewer rows say little about the seconds a row takes
+TELLING_WORK = 16  # calls with less say little about the seconds that a row, or a second of audio, takes
 DEATHS, DEATHS_AT_FIRST = 30, 5
 HANGS = 3
 
@@ -22,22 +22,22 @@ class Patience:
     """
 
     answers: int = 0
-    slowest: float = 0.0  # seconds a row
+    slowest: float = 0.0  # seconds for one unit of work
     deaths: int = 0  # of single inputs in a row
     hangs: int = 0  # of single inputs in a row; before the first answer of any calls
     _telling: bool = False
 
-    def limit_s(self, rows: int) -> float:
-        """Seconds after which a call with so many rows counts as hanging."""
-        return FIRST_S if self.answers < FIRST_CALLS else max(LEAST_S, TIMES_SLOWEST * self.slowest * rows)
+    def limit_s(self, work: int) -> float:
+        """Seconds after which a call counts as hanging. `work`: how many rows it carries, or seconds of audio."""
+        return FIRST_S if self.answers < FIRST_CALLS else max(LEAST_S, TIMES_SLOWEST * self.slowest * work)
 
-    def answered(self, rows: int, seconds: float) -> None:
+    def answered(self, work: int, seconds: float) -> None:
         """Notes a call that came back."""
-        telling = rows >= TELLING_ROWS
+        telling = work >= TELLING_WORK
         if telling and not self._telling:
             self._telling, self.slowest = True, 0.0
         if telling or not self._telling:
-            self.slowest = max(self.slowest, seconds / rows)
+            self.slowest = max(self.slowest, seconds / work)
         self.answers += 1
         self.deaths = self.hangs = 0
 

@@ -17,6 +17,7 @@ from aitest_lib.errors import InputError, Interrupted, ModelAnswerError
 from aitest_lib.models.answers import counted
 from aitest_lib.models.base import POLL_S, StopSwitch, excerpt
 from aitest_lib.models.processes import python_child
+from aitest_lib.models.processes.encoding import encode_inputs
 from aitest_lib.models.processes.memory import available, gigabytes, resident
 from aitest_lib.models.processes.programs import Program
 
@@ -70,13 +71,13 @@ class ModelProcess:
         self._at_first = 0
         self.classes: list[Any] | None = header["classes"]
 
-    def call(self, inputs: pd.DataFrame | NDArray[Any], limit_s: float) -> python_child.Frame:
-        """The child's answer to a table, or to an array of images: `labels` and `scores`, or `error`, or `misfit`.
+    def call(self, inputs: pd.DataFrame | NDArray[Any] | python_child.Clips, limit_s: float) -> python_child.Frame:
+        """The child's answer to a table, an array of images, or clips: `labels` and `scores`, or `error`, or `misfit`.
 
         Raises `ProcessDied`, `ProcessKilled` (no answer within the limit, or too much memory: the child must be ended) or
         `Interrupted`.
         """
-        encoded, buffers = python_child.encode_inputs(inputs)
+        encoded, buffers = encode_inputs(inputs)
         self._calls += 1
         answer, parts = self._exchange({"inputs": encoded, "id": self._calls}, buffers, len(inputs), limit_s)
         if answer.get("id") != self._calls:

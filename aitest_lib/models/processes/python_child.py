@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Frame = tuple[dict[str, Any], list[bytes]]  # header, buffers
-Ask = Callable[[Any], tuple[Any, Any]]  # a table, or an array of images, to labels and scores (or None)
+Ask = Callable[[Any], tuple[Any, Any]]  # a table, an array of images, or clips, to labels and scores (or None)
 Load = Callable[[dict[str, Any]], tuple[Any, Ask]]  # the start frame to the classes (or None) and what answers
 HEAD = struct.Struct(">4sI")
 MARK = b"\xa1AI\n"
@@ -39,6 +39,14 @@ ANSWER_BYTES, ROW_BYTES = 64 << 20, 1 << 10  # of one answer: so many, and so ma
 
 class MisfitError(Exception):
     """The model cannot answer any inputs of this kind: told once, instead of once for each."""
+
+
+class Clips(list[Any]):
+    """Clips of one sample rate (samples per second), each a float32 array (number of samples,)."""
+
+    def __init__(self, samples: list[Any], sample_rate: int) -> None:
+        super().__init__(samples)
+        self.sample_rate = sample_rate
 
 
 def main() -> None:
@@ -121,20 +129,28 @@ def load(name: str, params: dict[str, Any]) -> Any:
 
 
 def _check_params(target: Any, name: str, params: dict[str, Any]) -> None:
+    if problem := _misfit(target, **params):
+        raise TypeError(f"the params do not fit {name}: {problem}")
+
+
+def _misfit(target: Any, *args: Any, **kwargs: Any) -> str | None:
+    """Why a callable cannot be given these arguments; None where it can, or is not written in Python."""
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
-        return  # a class that is not written in Python
+        return None
     try:
-        signature.bind(**params)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
-        taken = ", ".join(signature.parameters) or "none"
-        raise TypeError(f"the params do not fit {name}: {error}; it takes {taken}") from None
+        return f"{error}; it takes {', '.join(signature.parameters) or 'none'}"
+    return None
 
 
-def answer(model: Any, inputs: pd.DataFrame | NDArray[Any], want_scores: bool) -> tuple[Any, Any]:
+def answer(model: Any, inputs: pd.DataFrame | NDArray[Any] | Clips, want_scores: bool) -> tuple[Any, Any]:
     """Labels, and the rows of `predict_proba` (in the order of the model's `classes_`) where it has them, else None."""
     predict = getattr(model, "predict", model)
+    if isinstance(inputs, Clips):
+        return _transcripts(predict, inputs), None
     with_scores = want_scores and hasattr(model, "predict_proba")
     inputs, absent = _as_fitted(model, inputs)
     try:
@@ -151,6 +167,15 @@ def answer(model: Any, inputs: pd.DataFrame | NDArray[Any], want_scores: bool) -
         labels = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
         labels = labels.reshape(-1) if labels.shape[1] == 1 else labels
     return labels, scores
+
+
+def _transcripts(predict: Any, clips: Clips) -> Any:
+    """What a recogniser heard in each clip; None, for nothing, is an empty text."""
+    if problem := _misfit(predict, list(clips), clips.sample_rate):
+        raise MisfitError(f"a recogniser is called with a list of clips and their sample rate: {problem}")
+    texts = _listed(predict(list(clips), clips.sample_rate))
+    texts = texts.tolist() if hasattr(texts, "tolist") else texts
+    return ["" if one is None else one for one in texts] if isinstance(texts, (list, tuple)) else texts
 
 
 def _as_fitted(model: Any, inputs: Any) -> tuple[Any, list[str]]:
@@ -214,29 +239,23 @@ def most_bytes(rows: int) -> int:
     return ANSWER_BYTES + rows * ROW_BYTES
 
 
-def encode_inputs(inputs: pd.DataFrame | NDArray[Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """A table, or an array of numbers whose first axis counts the inputs, as a header and buffers."""
-    import numpy as np
-
-    if not isinstance(inputs, np.ndarray):
-        return encode_table(inputs)
-    return {**_array_header(inputs, 0), "rows": len(inputs)}, [inputs.tobytes()]
-
-
 def decode_inputs(header: dict[str, Any], buffers: list[bytes]) -> Any:
-    """Inverse of `encode_inputs`; an array is the reader's own."""
+    """What `encoding.encode_inputs` made of a table, an array or clips; arrays are the reader's own."""
+    if "lengths" in header:
+        return decode_clips(header, buffers)
     return decode_array(header, buffers).copy() if "buffer" in header else decode_table(header, buffers)
 
 
-def encode_table(table: pd.DataFrame) -> tuple[dict[str, Any], list[bytes]]:
-    """A table as a header and buffers: numbers, booleans, times and category codes as bytes, the rest as JSON."""
-    buffers: list[bytes] = []
-    columns = [_encode_column(str(name), table.iloc[:, n], buffers) for n, name in enumerate(table.columns)]
-    return {"columns": columns, "rows": len(table)}, buffers
+def decode_clips(header: dict[str, Any], buffers: list[bytes]) -> Clips:
+    """The clips of a header with their lengths (in samples) and sample rate; their samples follow one another."""
+    import numpy as np
+
+    ends, samples = np.cumsum(header["lengths"]), np.frombuffer(buffers[0], dtype="<f4")
+    return Clips([one.astype(np.float32) for one in np.split(samples, ends[:-1])], header["sample_rate"])
 
 
 def decode_table(header: dict[str, Any], buffers: list[bytes]) -> pd.DataFrame:
-    """Inverse of `encode_table`: the same column names and dtypes, a fresh RangeIndex."""
+    """The table of a header and buffers: the same column names and dtypes, a fresh RangeIndex."""
     import pandas as pd
 
     left = iter(buffers)
@@ -253,30 +272,6 @@ def decode_array(value: Any, buffers: list[bytes]) -> Any:
     if not isinstance(value, dict) or "buffer" not in value:
         return value
     return np.frombuffer(buffers[value["buffer"]], dtype=value["dtype"]).reshape(value["shape"])
-
-
-def _array_header(array: NDArray[Any], buffer: int) -> dict[str, Any]:
-    return {"buffer": buffer, "dtype": array.dtype.str, "shape": list(array.shape)}
-
-
-def _encode_column(name: str, column: pd.Series[Any], buffers: list[bytes]) -> dict[str, Any]:
-    import pandas as pd
-
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        buffers.append(column.cat.codes.to_numpy("int32").tobytes())
-        categories = _as_json(dtype.categories, _plain)
-        return {"name": name, "kind": "category", "categories": categories, "ordered": bool(dtype.ordered)}
-    kind = getattr(dtype, "kind", "O")
-    if kind == "M":
-        zone = getattr(dtype, "tz", None)
-        unit = getattr(dtype, "unit", None) or str(dtype)[11:-1]
-        buffers.append(column.astype("int64").to_numpy().tobytes())
-        return {"name": name, "kind": "time", "unit": unit, "zone": str(zone) if zone else None}
-    if kind in RAW_KINDS and hasattr(dtype, "str"):  # a numpy dtype; pandas' nullable ones go as JSON
-        buffers.append(column.to_numpy().tobytes())
-        return {"name": name, "kind": "raw", "dtype": dtype.str}
-    return {"name": name, "kind": "json", "dtype": str(dtype), "values": [_plain(value) for value in column.tolist()]}
 
 
 def _decode_column(column: dict[str, Any], buffers: Any) -> pd.Series[Any]:
@@ -301,6 +296,11 @@ def _decode_column(column: dict[str, Any], buffers: Any) -> pd.Series[Any]:
         return pd.Series(values, dtype=object)
 
 
+def array_header(array: NDArray[Any], buffer: int) -> dict[str, Any]:
+    """What `decode_array` needs to know of an array whose bytes are the buffer of this number."""
+    return {"buffer": buffer, "dtype": array.dtype.str, "shape": list(array.shape)}
+
+
 def _encoded(values: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """An answer: arrays of numbers as bytes, everything else as JSON, what is neither as an object that says its type."""
     import numpy as np
@@ -310,22 +310,22 @@ def _encoded(values: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     for name, value in values.items():
         array = value.to_numpy() if hasattr(value, "to_numpy") else value
         if isinstance(array, np.ndarray) and array.dtype.kind in RAW_KINDS and array.dtype.itemsize <= 8:
-            header[name] = _array_header(array, len(buffers))
+            header[name] = array_header(array, len(buffers))
             buffers.append(array.tobytes())
         else:
-            header[name] = _as_json(array, _answered)
+            header[name] = as_json(array, _answered)
     return header, buffers
 
 
-def _as_json(value: Any, scalar: Callable[[Any], Any]) -> Any:
+def as_json(value: Any, scalar: Callable[[Any], Any]) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_as_json(item, scalar) for item in value]
+        return [as_json(item, scalar) for item in value]
     return scalar(value)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A cell as a JSON scalar: numpy scalars as Python ones, pandas' NA as null, anything else (a date) as text."""
     if value is None or isinstance(value, (str, int, float, bool, dict)):
         return value
@@ -339,12 +339,12 @@ def _plain(value: Any) -> Any:
 def _answered(value: Any) -> Any:
     """A label or score as a JSON scalar; what is no scalar becomes an object, which is no usable answer."""
     if isinstance(value, dict):
-        return {str(key): _as_json(item, _answered) for key, item in value.items()}
+        return {str(key): as_json(item, _answered) for key, item in value.items()}
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if type(value).__name__ == "Decimal":
         return float(value)
-    found = _plain(value)
+    found = plain(value)
     text_of_an_object = isinstance(found, str) and not isinstance(value, str) and not hasattr(value, "isoformat")
     too_large = isinstance(found, int) and abs(found) > LARGEST
     scalar = found is None or isinstance(found, (str, int, float))
@@ -355,7 +355,7 @@ def _plain_classes(classes: Any) -> Any:
     """`classes_` as a list of JSON scalars, None where it is anything else (a list of lists for several outputs)."""
     if classes is None:
         return None
-    found = _as_json(classes, _plain)
+    found = as_json(classes, plain)
     usable = isinstance(found, list) and all(isinstance(one, (str, int, float)) for one in found)
     return found if usable else None
 

@@ -6,14 +6,15 @@ clipped without a word: what was done and what came out stand in `Changed.measur
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aitest_lib.data.recordings import NoiseSource, Recordings
 from aitest_lib.transforms.base import RngFor, Transform
 from aitest_lib.types import Clip
 
@@ -35,35 +36,30 @@ class Changed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseSource:
-    """Which noise a transform needs: a synthesized one by its `name`, or, with `folder` (path or fsspec URL), the recordings
-    there whose label is `name` (None: all of them)."""
-
-    name: str | None
-    folder: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Recordings:
-    """Noise at one sample rate: `names` of the recordings and their samples, float32 (n,) each, none of them silent."""
-
-    names: tuple[str, ...]
-    samples: tuple[NDArray[np.float32], ...]
-    sample_rate: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class AudioTransform(Transform):
     """A transform of clips.
 
     `identity`: the value of the strength that changes nothing (or as good as nothing); `strongest`: where a search for the
     breaking point ends unless it is told; None where there is no single strength. `swept`: the parameters in which a list is
-    a sweep. `noise_source`: the noise that must be handed to `draw` and `apply`.
+    a sweep, the strength where none are named. `noise_source`: the noise that must be handed to `draw` and `apply`.
     """
 
     modality: ClassVar[str] = "speech"
     identity: ClassVar[float | None] = None
     strongest: ClassVar[float | None] = None
+    swept: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def sweepable(cls) -> list[str]:
+        return list(cls.swept) or super().sweepable()
+
+    @property
+    def slice(self) -> dict[str, Any]:
+        """What tells this component from others: its swept parameters, and what is not as usual."""
+        usual = {item.name: item.default for item in dataclasses.fields(self) if item.name not in self.sweepable()}
+        return {"transform": self.name} | {
+            name: value for name, value in self.parameters().items() if value is not None and value != usual.get(name)
+        }
 
     @property
     def noise_source(self) -> NoiseSource | None:

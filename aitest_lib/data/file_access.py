@@ -1,4 +1,4 @@
-"""Reading files of images from any fsspec file system: what goes wrong ends in one message, or in one image that is listed."""
+"""Reading files from any fsspec file system: what goes wrong ends in one message, or in one file that is listed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from aitest_lib.data.decoding import UnreadableImage
 from aitest_lib.errors import AitestError, InputError, UnavailableError
 
 FILE_BYTES = 512 << 20  # of one file; nothing that is decoded is larger
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)  # of archives; a name with a NUL is the last
 
 
+class UnreadableFile(Exception):
+    """Why one file cannot be used, as a plain sentence. It is skipped and listed, and the run goes on."""
+
+
 def read_file(url: str, fs: Any, path: str) -> bytes:
-    """The bytes of one file of the data at `url`; `UnreadableImage` where the file alone is at fault."""
+    """The bytes of one file of the data at `url`; `UnreadableFile` where the file alone is at fault."""
     with reading_one(url, fs):
         if is_local(fs):
             status = Path(path).stat()
             if not stat.S_ISREG(status.st_mode):  # to read from a pipe would never end
-                raise UnreadableImage("it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file")
+                raise UnreadableFile("it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file")
             check_size(status.st_size)
         data: bytes = fs.cat_file(path)  # of a remote one in one request; to open it would take two
         check_size(len(data))
@@ -49,7 +52,7 @@ def reaching(url: str) -> Iterator[None]:
         raise InputError(f"data {url}: there is no such file or folder; in a suite, paths are relative to it") from error
     except (PermissionError, IsADirectoryError) as error:
         where = f" ({error.filename})" if error.filename else ""
-        raise InputError(f"data {url}: {error.strerror or error}{where}; expected readable images") from error
+        raise InputError(f"data {url}: {error.strerror or error}{where}; expected readable files") from error
     except (ImportError, ValueError) as error:  # a protocol that fsspec does not know, or lacks the package for
         raise InputError(f"data {url}: {error}; expected a path or an fsspec URL (s3:// needs aitest[s3])") from error
     except Exception as error:  # the clients of object stores have errors of their own
@@ -69,20 +72,20 @@ def unpacking(url: str, expected: str) -> Iterator[None]:
 
 @contextmanager
 def reading_one(url: str, fs: Any) -> Iterator[None]:
-    """What is wrong with one file is an `UnreadableImage`; a file system that is away ends the run."""
+    """What is wrong with one file is an `UnreadableFile`; a file system that is away ends the run."""
     try:
         yield
-    except UnreadableImage:
+    except UnreadableFile:
         raise
     except FileNotFoundError as error:
-        raise UnreadableImage("there is no such file") from error
+        raise UnreadableFile("there is no such file") from error
     except PermissionError as error:
-        raise UnreadableImage("permission to read it is denied") from error
+        raise UnreadableFile("permission to read it is denied") from error
     except DAMAGED as error:
-        raise UnreadableImage(f"it cannot be read: {error}") from error
+        raise UnreadableFile(f"it cannot be read: {error}") from error
     except Exception as error:
         if isinstance(error, OSError) and is_local(fs):
-            raise UnreadableImage(f"it cannot be read: {error.strerror or error}") from error
+            raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
         raise _away(url, error) from error
 
 
@@ -91,6 +94,6 @@ def _away(url: str, error: Exception) -> UnavailableError:
 
 
 def check_size(size: int) -> None:
-    """Raises `UnreadableImage` for more bytes than an image has."""
+    """Raises `UnreadableFile` for more bytes than what is tested has."""
     if size > FILE_BYTES:
-        raise UnreadableImage(f"it has more than {FILE_BYTES >> 20} MiB")
+        raise UnreadableFile(f"it has more than {FILE_BYTES >> 20} MiB")

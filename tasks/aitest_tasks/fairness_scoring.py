@@ -1,0 +1,115 @@
+"""Fairness of speech: are speakers of every group understood alike, by recordings or by voices that say the same texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aitest_lib.artifacts.codecs import TableWriter, get_table
+from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.metrics.wer import WordErrors
+from aitest_lib.reports.records import SpeakerErrors, SpeechReport
+from aitest_lib.reports.slices import rank_slices
+from aitest_lib.scorers.figures import Figure
+from aitest_lib.scorers.invariance import BUDGET, ERROR, FAILED, PASSED, SKIPPED
+from aitest_lib.scorers.wer import told
+from aitest_lib.stats.permutation import disparity
+from aitest_tasks import live
+from aitest_tasks.baseline import Baseline, Errors, read_baseline
+from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of
+from aitest_tasks.group_scoring import group_block
+from aitest_tasks.groups import described, privileged, unknown_speakers
+from aitest_tasks.hearing import clean_errors, group_wer, speech_report
+from aitest_tasks.property_report import finish, setting
+from aitest_tasks.querying import answer_book, run_errors
+from aitest_tasks.runs import Run
+from aitest_tasks.shown import FailureSample
+from aitest_tasks.transcripts import SPEAKER
+from aitest_tasks.voice_scoring import score_voices
+
+
+def score_fairness(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
+    """By voices where the suite names some, else by the groups of those who speak in the clips."""
+    if config.voices is not None:
+        return score_voices(run, index, config, job)
+    return _score_recordings(run, config, job)
+
+
+def _score_recordings(run: Run, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
+    errors = Errors(run_errors(run), job["unpaid"] > 0)
+    book = answer_book(run)
+    base = read_baseline(run, book, errors, config)
+    confidence = float(setting(run.suite.suite, config, "confidence"))
+    known = base.answered.known
+    outcome = np.where(base.right, PASSED, FAILED).astype(np.int8)
+    reason = np.full(len(outcome), None, dtype=object)
+    outcome[~known] = ERROR
+    reason[~known] = base.answered.error[~known]
+    outcome[base.answered.unpaid] = SKIPPED
+    reason[base.answered.unpaid] = BUDGET
+    sample = FailureSample(1)
+    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
+        log = CaseLog(writer, config.property, base.columns)
+        for number, ref in enumerate(run.seeds):
+            block, rows = group_block(run, config, book, base, ref, outcome, reason)
+            sample.add(0, block, rows)
+            log.add(block)
+            live.progress(config.property, "score", number + 1, len(run.seeds))
+    found = clean_errors(base, book)
+    report = speech_report(base, found, known, float(run.prepared["seconds"]), confidence)
+    figures = group_wer(base, found, known, outcome == ERROR)
+    report, gaps = _with_groups(run, base, found, report, confidence)
+    ranked = rank_slices(base.columns, known, outcome == FAILED, confidence)
+    return finish(run, config, [*figures, *gaps], base, log, writer, sample, ranked, speech=report)
+
+
+def _with_groups(
+    run: Run, base: Baseline, found: WordErrors, report: SpeechReport, confidence: float
+) -> tuple[SpeechReport, list[Figure]]:
+    """The groups of every protected column, by speaker."""
+    known, units, figures = base.answered.known, base.heard.units, list[Figure]()
+    names = [str(unit) for unit in units]
+    columns = [column for column in base.columns if column.name in run.suite.suite.data.protected]
+    disparities = []
+    members: dict[int, dict[str, str]] = {}
+    for column in columns:
+        groups = np.array(column.names, dtype=object)[column.codes]
+        for unit, group in zip(units.tolist(), groups.tolist(), strict=True):
+            members.setdefault(unit, {})[column.name] = str(group)
+        inside = {str(name): found.take(known & (groups == name)) for name in column.names}
+        of = {str(name): units[known & (groups == name)] for name in column.names}
+        gaps = disparity(
+            found.errors[known],
+            found.words[known],
+            [names[place] for place in np.flatnonzero(known)],
+            [str(group) for group in groups[known]],
+            run.suite.suite.random_seed,
+            privileged(run, column.name),
+        )
+        told_of = {name: told(part, of[name], confidence) for name, part in inside.items()}
+        one, parts = described(column.name, gaps, told_of, confidence)
+        if base.heard.speakers is None:
+            one, parts = unknown_speakers(one, parts)
+        disparities.append(one)
+        figures += parts
+    speakers = []
+    if base.heard.speakers is not None:
+        labels = speaker_names(run, base)
+        for unit in sorted(members):
+            mine = known & (units == unit)
+            clips = found.take(mine)
+            errors = told(clips, np.arange(len(clips)), confidence)
+            speakers.append(SpeakerErrors(name=labels[unit], groups=members[unit], errors=errors))
+    return report.model_copy(update={"disparities": disparities, "speakers": speakers}), figures
+
+
+def speaker_names(run: Run, base: Baseline) -> dict[int, str]:
+    """What each speaker is called in the data."""
+    found: dict[int, str] = {}
+    start = 0
+    for ref in run.seeds:
+        for place, name in enumerate(get_table(run.store, ref, [SPEAKER]).column(SPEAKER).to_pylist()):
+            found.setdefault(int(base.heard.units[start + place]), "unknown" if name is None else text_of(name))
+        start += ref.rows
+    return found
