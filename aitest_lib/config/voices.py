@@ -29,6 +29,7 @@ PROVIDERS = ("engine", "command", "http", "callable")
 _CALLABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _BRACES = re.compile(r"(?<!\$)\{(\w*)\}")
 _TRIAL = {"text": 'a "quoted" \\text', "voice": "0"}
+HERE = (".",)
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$")]
 
 
@@ -68,7 +69,7 @@ class VoiceConfig(StrictModel):
     command: tuple[str, ...] | None = None
     http: HttpVoice | None = None
     callable: str | None = None
-    path: tuple[str, ...] = (".",)
+    path: tuple[str, ...] = HERE
 
 
 def voices_of(configs: Sequence[VoiceConfig], document: Document, at: Location, base_dir: Path) -> list[Voice]:
@@ -97,7 +98,7 @@ def _engine(config: VoiceConfig, shown: dict[str, Any], document: Document, at: 
     given = [name for name in PROVIDERS if getattr(config, name) is not None]
     if len(given) > 1:
         raise document.error(at, f"got {' and '.join(given)}, expected one of {', '.join(PROVIDERS)}; keep one")
-    if "path" in shown and config.callable is None:
+    if config.path != HERE and config.callable is None:
         raise document.error((*at, "path"), "is where a `callable` is found, but there is none; leave it out")
     if config.command is not None:
         return _command(config.command, document, (*at, "command"), base_dir)

@@ -28,7 +28,7 @@ def explain_speech_case(
     """One sentence on a clip that was misheard.
 
     `transform`: what was done, None for an untouched clip; `params`: the drawn parameters, and under `measured` what came
-    out; of another voice its `voice`, `engine` and the `original`. `unit`: `word` or `character`. `reference`: what was said;
+    out; of another voice its `voice` and the `original`. `unit`: `word` or `character`. `reference`: what was said;
     `heard_before`, `wer_before`: on the untouched clip; `counts`: substituted, deleted and inserted words of the case.
 
     >>> explain_speech_case(
@@ -54,9 +54,8 @@ untouched 0.00; 3 of 5 words lost, 1 changed'
 def speech_words(transform: str, params: Params) -> str:
     """What was done to a clip; a transform without words of its own is named with its parameters.
 
-    >>> parts = [{"name": "gain", "params": {"gain_db": -20}}, {"name": "hum", "params": {"hz": 50}}]
-    >>> speech_words("compose", {"parts": parts})
-    'made 20 dB quieter, then changed by hum (hz 50)'
+    >>> speech_words("gain", {"gain_db": -20}), speech_words("hum", {"hz": 50, "noise_seed": 7})
+    ('made 20 dB quieter', 'changed by hum (hz 50)')
     """
     if transform in _SENTENCES:
         try:
@@ -66,7 +65,7 @@ def speech_words(transform: str, params: Params) -> str:
     given = [
         f"{clip(key.replace('_', ' '), 30)} {value:.3g}" if isinstance(value, float) else f"{clip(key, 30)} {clip(value, 40)}"
         for key, value in params.items()
-        if isinstance(value, str | int | float) and not key.endswith("seed")
+        if isinstance(value, str | int | float) and key != "transform" and not key.endswith("seed")
     ]
     phrase = f"changed by {clip(transform, 60)}"
     return f"{phrase} ({', '.join(given[:MAX_NAMED])})" if given else phrase
@@ -89,9 +88,8 @@ def _interference(params: Params) -> str:
 
 
 def _voice(params: Params) -> str:
-    engine = f"{clip(params['engine'], 40)} " if params.get("engine") else ""
     original = f" instead of {clip(params['original'], 60)}" if params.get("original") else ""
-    return f"in the voice {engine}{clip(params['voice'], 60)}{original}"
+    return f"in the voice {clip(params['voice'], 60)}{original}"
 
 
 def _pitch(params: Params) -> str:
@@ -102,12 +100,12 @@ def _pitch(params: Params) -> str:
 
 def _gain(params: Params) -> str:
     gain = float(params["gain_db"])
-    return f"made {abs(gain):.3g} dB {'louder' if gain > 0 else 'quieter'}{_clipped(params)}"
+    return f"made {abs(gain):.3g} dB {'louder' if gain > 0 else 'quieter'}{_share(params, 'clipped')}"
 
 
-def _clipped(params: Params) -> str:
-    share = params.get("measured", {}).get("clipped")
-    return f" ({100 * share:.2g} % of it clipped)" if share else ""
+def _share(params: Params, name: str) -> str:
+    share = params.get("measured", {}).get(name)
+    return f" ({100 * share:.2g} % of it {name})" if share else ""
 
 
 _SENTENCES: dict[str, Callable[[Params], str]] = {
@@ -117,11 +115,10 @@ _SENTENCES: dict[str, Callable[[Params], str]] = {
     "pitch": _pitch,
     "reverberation": lambda p: f"in a room that reverberates for {p['rt60_s']:.3g} s",
     "telephone_band": lambda _: "through a telephone line",
-    "clipping": lambda p: f"with peaks cut off at {p['level_db']:.3g} dB{_clipped(p)}",
+    "clipping": lambda p: f"with everything cut off that is above {p['level_db']:.3g} dB of its peak{_share(p, 'cut')}",
     "gain": _gain,
     "packet_loss": lambda p: f"with {100 * p['rate']:.3g} % of its packets lost",
     "voice": _voice,
-    "compose": lambda p: ", then ".join(speech_words(str(part["name"]), part["params"]) for part in p["parts"]),
 }
 
 

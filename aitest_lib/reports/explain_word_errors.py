@@ -40,10 +40,7 @@ def speech_lead(report: PropertyReport, speech: SpeechReport, confidence: float)
         )
     if speech.silent_clips:
         lead.append(_silent(speech))
-    if report.tolerance is not None:
-        other = "its untouched clip" if speech.sweeps else "the same text by the original voice"
-        lead.append(f"A case fails if its WER is higher than that of {other} by more than {number(report.tolerance)}.")
-    return lead
+    return [*lead, _rule(report, speech)]
 
 
 def speech_weak_spots(speech: SpeechReport) -> list[str]:
@@ -57,6 +54,14 @@ def speech_weak_spots(speech: SpeechReport) -> list[str]:
         _excluded(speech),
         SYNTHETIC if speech.synthetic else "",
     ]
+
+
+def _rule(report: PropertyReport, speech: SpeechReport) -> str:
+    """When a case fails."""
+    if report.tolerance is not None and (speech.sweeps or speech.synthetic or report.breaking_points):
+        other = "the same text by the original voice" if speech.synthetic else "its untouched clip"
+        return f"A case fails if its WER is higher than that of {other} by more than {report.tolerance:g}."
+    return "" if report.seed_tolerance is None else f"A clip fails if its WER is above {report.seed_tolerance:g}."
 
 
 def _perfect(perfect: int, empty: int, clips: int) -> str:

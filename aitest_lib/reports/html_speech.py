@@ -11,7 +11,15 @@ from aitest_lib.reports import plots, tables
 from aitest_lib.reports.records import Disparity, Errors, GroupErrors, Level, Sound, SpeakerErrors, SpeechReport, Sweep, Word
 from aitest_lib.reports.report import FailingCase, PropertyReport
 from aitest_lib.reports.speech_plots import MAX_LINES, highest, level_panel, line_key, noise_bars, noise_plot
-from aitest_lib.reports.speech_view import level_words, other_sweeps, snr_sweeps, strength_words, sweep_name, theta_sweeps
+from aitest_lib.reports.speech_view import (
+    level_words,
+    measured_words,
+    other_sweeps,
+    snr_sweeps,
+    strength_words,
+    sweep_name,
+    theta_sweeps,
+)
 
 MAX_SPEAKERS = 60  # rows of the table of speakers
 MAX_WORDS = 150  # words of a transcript on the page
@@ -108,7 +116,7 @@ def _words(sweep: Sweep, level: Level) -> str:
 
 
 def _measured(level: Level) -> str:
-    said = (f"{tables.clip(name.replace('_', ' '), 30)} {value:.4g}" for name, value in list(level.measured.items())[:6])
+    said = (measured_words(name, value) for name, value in list(level.measured.items())[:6])
     return tables.minus_signs(", ".join(said))
 
 

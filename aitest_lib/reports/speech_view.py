@@ -18,7 +18,7 @@ def sweep_name(transform: str, limit: int = 40) -> str:
     ('white noise', 'water drip noise')
     """
     name = transform.removeprefix("interference ").replace("_", " ")
-    mixed_in = transform.startswith("interference ") and not name.endswith("noise")
+    mixed_in = len(transform.split()) == 2 and transform.startswith("interference ") and not name.endswith("noise")
     return clip(f"{name} noise" if mixed_in else name, limit)
 
 
@@ -38,6 +38,17 @@ def strength_words(parameter: str, unit: str, strength: float | None) -> str:
 def level_words(sweep: Sweep, level: Level) -> str:
     """The strength of a level of a sweep: see `strength_words`."""
     return strength_words(sweep.parameter, sweep.unit, level.strength)
+
+
+def measured_words(name: str, value: float) -> str:
+    """A figure that was measured on clips.
+
+    >>> measured_words("snr_db", 10.02), measured_words("peak_dbfs", -1.2), measured_words("clipped", 0.0)
+    ('snr 10.02 dB', 'peak -1.2 dBFS', 'clipped 0')
+    """
+    stem, _, unit = name.rpartition("_")
+    unit = {"db": " dB", "dbfs": " dBFS", "s": " s"}.get(unit, "")
+    return f"{clip((stem if unit else name).replace('_', ' '), 30)} {value:.4g}{unit}"
 
 
 def snr_sweeps(speech: SpeechReport) -> list[Sweep]:

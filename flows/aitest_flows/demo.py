@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from aitest_lib.config.suite import load_suite
-from aitest_lib.demo import census, digits
+from aitest_lib.demo import census, commands, digits
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.reports.explain import CHANGED_BY
 from aitest_lib.reports.report import PropertyReport, RunReport
@@ -64,6 +64,15 @@ DEMOS = {
         "image.robustness",
         ("torch", "kornia", "PIL"),
         "image",
+    ),
+    "speech": Demo(
+        commands.demo_files,
+        (("commands_suite.yaml", "PocketSphinx with a grammar of eight sentences, by six synthetic voices"),),
+        "What there is to see: it hears five of six voices without an error, until there is noise: at equal level restaurant and rain\n"
+        "drown the words, wind hardly does. The French voice it hardly hears at all; with one speaker that is a voice, not yet a group.",
+        "speech.robustness",
+        ("torch", "torchaudio", "soundfile", "jiwer", "regex", "pocketsphinx"),
+        "speech",
     ),
 }
 

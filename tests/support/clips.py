@@ -66,6 +66,11 @@ def sent_on(wave: bytes, size: int) -> bytes:
     return wave[:4] + struct.pack("<I", size) + wave[8:40] + struct.pack("<I", size) + wave[44:]
 
 
+def with_notes(wave: bytes) -> bytes:
+    """A WAV with a chunk of odd length before its samples."""
+    return wave[:36] + b"LIST" + struct.pack("<I", 5) + b"notes\0" + wave[36:]
+
+
 def good_files() -> dict[str, tuple[bytes, NDArray[np.float32], list[str]]]:
     """By name: the file, the samples that it holds (at 16 kHz), and what is noted; those of lossy formats only nearly."""
     mono = values()
@@ -75,7 +80,7 @@ def good_files() -> dict[str, tuple[bytes, NDArray[np.float32], list[str]]]:
     mixed = stereo.mean(axis=1).astype(np.float32) / np.float32(32_768)
     loud, voice = float_mono * 4, tone(300, 0.5)
     wave = encoded(mono)
-    with_chunks = wave[:36] + b"LIST" + struct.pack("<I", 5) + b"notes\0" + wave[36:] + b"junk at the end"
+    with_chunks = with_notes(wave) + b"junk at the end"
     return {
         "a.wav": (wave, float_mono, []),
         "a.flac": (encoded(mono, "FLAC"), float_mono, []),
@@ -122,6 +127,8 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         "half_a_header.wav": (wave[:30], "it is damaged or cut off: Error in WAV file"),
         "unfinished.wav": (sent_on(wave, 0), "its header says that it has no samples, but 128,000 bytes follow"),
         "half.wav": (wave[: len(wave) // 2], "it is cut off: its header says 128,000 bytes of samples, 63,978 are there"),
+        "half_noted.wav": (with_notes(wave)[:9000], "it is cut off: its header says 128,000 bytes"),
+        "half_big_endian.wav": (encoded(sound, endian="BIG")[:9000], "it is cut off: its header says 128,000 bytes"),
         "half_large.wav": (encoded(sound, "RF64")[:9000], "it is cut off: its header says 128,000 bytes"),
         "half.flac": (flac[: len(flac) // 2], "it is damaged or cut off: flac decoder lost sync"),
         "dented.flac": (bytes(dented), "it is damaged or cut off: unknown error in flac decoder"),

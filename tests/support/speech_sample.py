@@ -153,6 +153,8 @@ def generalization(**more: Any) -> PropertyReport:
             Metric(name="wer", value=speech.clean.wer, low=speech.clean.low, high=speech.clean.high, n=CLIPS),
         ],
         "speech": speech,
+        "tolerance": TOLERANCE,
+        "seed_tolerance": 0.5,
     }
     return _explained(PropertyReport(**(fields | more)))
 
@@ -326,7 +328,7 @@ def _case(place: int, sounds: bool, name: str) -> FailingCase:
 
 def _change(place: int, name: str) -> tuple[str, dict[str, Any], float | None]:
     if name == FAIRNESS:
-        return "voice", {"voice": "en-us+f3", "engine": "espeak-ng", "original": "en-us"}, None
+        return "voice", {"voice": "en-us+f3 (espeak-ng)", "engine": "espeak-ng", "original": "en-us (espeak-ng)"}, None
     strength = (5.0, 10.0, 0.0)[place % 3]
     measured = {"measured": {"snr_db": strength + 0.02}}
     if place % 2:

@@ -287,7 +287,9 @@ class TestDigests:
 
     def test_clips_in_memory_are_known_by_their_content(self):
         batch = [(clips.values(seed=seed), 16_000) for seed in range(2)]
-        speakers = [pd.DataFrame({"speaker": pair}) for pair in (["a", "b"], ["b", "a"], [1, 2], ["1", "2"])]
+        days = ["2026-01-01", "2026-01-02"]
+        pairs = (["a", "b"], ["b", "a"], [1, 2], ["1", "2"], days, pd.to_datetime(days))
+        speakers = [pd.DataFrame({"speaker": pair}) for pair in pairs]
         sources = [
             audio_memory_source(batch),
             audio_memory_source(batch[::-1]),

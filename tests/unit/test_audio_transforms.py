@@ -376,5 +376,14 @@ def test_lost_packets_are_whole_nested_and_in_bursts():
 
 def test_a_clip_of_one_changing_sample_survives_everything():
     clip = Clip(np.array([0, 0.5], np.float32), RATE)
-    for transform in (WhiteNoise(), Speed(factor=2), Pitch(), Reverberation(), TelephoneBand(), Clipping(), Gain(), PacketLoss()):
+    for transform in (
+        WhiteNoise(),
+        Speed(factor=2),
+        Pitch(),
+        Reverberation(),
+        TelephoneBand(),
+        Clipping(),
+        Gain(),
+        PacketLoss(),
+    ):
         assert np.isfinite(applied(transform, clip).clip.samples).all()

@@ -96,7 +96,7 @@ class TestBrokenFiles:
     def test_cost_not_a_word(self, tmp_path):
         clips.write_all(tmp_path, {**BAD, **GOOD})
         program = (
-            "import sys; from aitest_lib.data.audio import AudioSource as S; print(len(S(sys.argv[1]).index().unreadable))"
+            "import sys; from aitest_lib.data.audio import AudioSource\nprint(len(AudioSource(sys.argv[1]).index().unreadable))"
         )
         command = [sys.executable, "-W", "always", "-c", program, str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -59,7 +59,8 @@ class TestLayouts:
         url = folder(tmp_path, *(f"{place}/ch{number:02}.wav" for place in ("DKITCHEN", "NPARK") for number in range(1, 17)))
         assert labels_of(url) == {"DKITCHEN": 1, "NPARK": 1}
         assert read(url) == ("DKITCHEN/ch01.wav", "NPARK/ch01.wav")
-        assert labels_of(str(tmp_path.parent / tmp_path.name / "NPARK")) == {"ch01": 1}
+        assert labels_of(str(tmp_path / "NPARK")) == {"ch01": 1}
+        assert labels_of(folder(tmp_path, "more/NFIELD/ch01.wav")) == {"DKITCHEN": 1, "NFIELD": 1, "NPARK": 1}
 
     @pytest.mark.parametrize("below", ["", "ESC-50-master/"])
     def test_esc_50(self, tmp_path, below):
@@ -83,6 +84,8 @@ class TestLayouts:
         (tmp_path / "labels.csv").write_text("\ufeffpath,label\na.wav,café\nx/b.wav,7\n", encoding="utf-8")
         assert labels_of(url) == {"7": 1, "café": 1}
         assert read(url, "7") == ("x/b.wav",)
+        (tmp_path / "labels.csv").rename(tmp_path / "x" / "labels.csv")
+        assert labels_of(url) == {"a": 1, "x": 2}
 
     def test_on_another_file_system(self, tmp_path):
         local = folder(tmp_path / "n", "rain/a.wav", "wind/b.wav")

@@ -49,7 +49,9 @@ class Interference(AddedNoise):
     snr_db: float | None = parameter(
         None, help="level of the clip over that of the noise (10 unless given, or theta)", unit="dB", ge=-30, le=80
     )
-    theta: float | None = parameter(None, help="share of the clip in the mix, the rest is noise of its level", unit="1", ge=0, le=1)
+    theta: float | None = parameter(
+        None, help="share of the clip in the mix, the rest is noise of its level", unit="1", ge=0, le=1
+    )
 
     def __post_init__(self) -> None:
         if self.snr_db is not None and self.theta is not None:

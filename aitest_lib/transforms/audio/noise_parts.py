@@ -89,7 +89,9 @@ def at_random(rng: Rng, count: int, sounds: Floats, places: NDArray[np.intp], sp
     return scattered(count, sounds, zip(places.tolist(), kinds.tolist(), levels.tolist(), strict=True))
 
 
-def decaying(rng: Rng, kinds: int, rate: int, seconds: float, hertz: tuple[float, float], decay_s: tuple[float, float]) -> Floats:
+def decaying(
+    rng: Rng, kinds: int, rate: int, seconds: float, hertz: tuple[float, float], decay_s: tuple[float, float]
+) -> Floats:
     """Short tones (kinds, length) with frequencies and times of decay from these ranges; none above what the rate can hold."""
     times = np.arange(round(seconds * rate)) / rate
     tones = np.minimum(rng.uniform(*hertz, (kinds, 1)), 0.45 * rate)
@@ -127,7 +129,9 @@ def voiced(rng: Rng, rate: int, pitches: NDArray[np.float64]) -> Floats:
     kinds = len(pitches)
     times = np.arange(round(SYLLABLE_S * rate)) / rate
     glide = rng.uniform(0.85, 1.15, (kinds, 1)) ** (times / SYLLABLE_S)
-    phase = (2 * np.pi / rate * np.cumsum(pitches[:, None] * rng.uniform(0.9, 1.1, (kinds, 1)) * glide, axis=1)).astype(np.float32)
+    phase = (2 * np.pi / rate * np.cumsum(pitches[:, None] * rng.uniform(0.9, 1.1, (kinds, 1)) * glide, axis=1)).astype(
+        np.float32
+    )
     vowels = VOWELS[rng.integers(0, len(VOWELS), (2, kinds))] * np.where(pitches > 150, 1.17, 1.0)[:, None]
     moved = (times / SYLLABLE_S).astype(np.float32)
     # The sines of all harmonics by recurrence: sin (k + 1) x = 2 cos x sin k x - sin (k - 1) x.

@@ -13,7 +13,9 @@ from aitest_lib.errors import InputError, unknown
 
 
 def demo(
-    only: Annotated[str | None, typer.Option("--only", metavar="MODALITY", help="Only this one: tabular, image.")] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="MODALITY", help="Only this one: tabular, image, speech.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every modality whose packages are installed.")] = False,
 ) -> None:
     """Train small real models on data carried along, and audit them."""
