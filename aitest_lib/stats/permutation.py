@@ -36,7 +36,7 @@ FARTHEST = 1e12  # stands for an infinite statistic
 FAR_ERRORS = 100  # so many standard errors away is looked for a hypothesis that is rejected
 SMALLEST_REACH = 1e-6
 FARTHEST_REACH = 50.0  # a factor of e^50
-HALVINGS = 40
+HALVINGS = 26  # of 100 standard errors: to a millionth of one
 
 NO_TWO_GROUPS = "there are no two groups to compare"
 ONE_SPEAKER = "a group of one speaker has no interval"

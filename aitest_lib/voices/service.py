@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jmespath
 import numpy as np
@@ -19,9 +19,12 @@ from aitest_lib.config.endpoint import Endpoint, Step
 from aitest_lib.data.audio_decoding import decode_audio
 from aitest_lib.errors import ModelAnswerError, ModelUnavailable, UnavailableError
 from aitest_lib.models.base import StopSwitch, Usage, excerpt
-from aitest_lib.models.endpoint.calls import CallMaker, Hosts
-from aitest_lib.models.endpoint.transport import Answer, Call, Transport
 from aitest_lib.voices.base import CannotSay
+
+if TYPE_CHECKING:
+    from aitest_lib.models.endpoint.calls import CallMaker
+    from aitest_lib.models.endpoint.transport import Transport
+    from aitest_lib.models.endpoint.wire import Answer, Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +66,14 @@ class Service:
 
     @cached_property
     def _transport(self) -> Transport:
+        from aitest_lib.models.endpoint.transport import Transport  # a fifth of a second for httpx, which few suites need
+
         return Transport(self.endpoint, self.folder, Usage(), StopSwitch())
 
     @cached_property
     def _maker(self) -> CallMaker:
+        from aitest_lib.models.endpoint.calls import CallMaker, Hosts
+
         return CallMaker(self.call, self.endpoint, Hosts(self.endpoint))
 
     def _made(self, voice: str, text: str) -> Call:

@@ -13,12 +13,15 @@ from aitest_lib.config.card import Card
 from aitest_lib.config.searches import image_searches
 from aitest_lib.config.suite import Suite
 from aitest_lib.config.transforms import BREAKING_POINT, COMPOSE
+from aitest_lib.config.voices import ENGINES
 from aitest_lib.errors import InputError
 from aitest_lib.parameters import describe, parameter_model
 from aitest_lib.properties.catalog import SPECS
 from aitest_lib.registry import components
+from aitest_lib.transforms.audio.noises import NOISES
 from aitest_lib.transforms.base import Transform
 from aitest_lib.transforms.image.base import DEFAULT_SEVERITY, LARGE, ImageTransform
+from aitest_lib.voices.programs import list_voices
 
 Listing = list[tuple[str, list[str]]]  # head line, and what stands below it
 
@@ -52,6 +55,28 @@ def searches() -> Listing:
         needs = ["needs a model that gives scores"] if cls.needs_scores else []
         entries.append((name, [_summary(cls), *needs, *(_parameter_line(item) for item in describe(cls))]))
     return entries
+
+
+def noises() -> Listing:
+    """Every synthesized noise; any folder of recordings is one, too."""
+    known: Listing = [(name, [noise.description]) for name, noise in NOISES.items()]
+    layouts = "a folder for each label, labels.csv (path, label), ESC-50, MUSAN, DEMAND, UrbanSound8K"
+    own = ["write it as {name: interference, recordings: FOLDER, noise: LABEL}", f"layouts: {layouts}"]
+    return [*known, ("recordings of your own", own)]
+
+
+def voices() -> Listing:
+    """The voices of every engine that is installed; any program, service or function can be one, too."""
+    entries: Listing = []
+    for engine in ENGINES:
+        try:
+            found = list_voices(engine)
+        except InputError as error:
+            entries.append((engine, [str(error)]))
+            continue
+        entries.append((engine, [" ".join(filter(None, (one.name, one.language, one.gender))) for one in found]))
+    own = "{voice: NAME, command: [program, --voice, '{voice}', --out, '{out}', '{text}']}; http and callable are other ways"
+    return [*entries, ("voices of your own", [own])]
 
 
 def _summary(cls: type[Component]) -> str:
@@ -155,5 +180,7 @@ LISTS: dict[str, Callable[[], Listing]] = {
     "properties": properties,
     "transforms": transforms,
     "searches": searches,
+    "noises": noises,
+    "voices": voices,
 }
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"suite": suite_schema, "model": card_schema}

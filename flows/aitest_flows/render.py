@@ -22,6 +22,7 @@ from aitest_lib.reports.attack_text import attack_lines
 from aitest_lib.reports.explain import headline
 from aitest_lib.reports.explain_synthesis import synthesis_sentences
 from aitest_lib.reports.report import FailingCase, GateResult, PropertyReport, RunReport
+from aitest_lib.reports.speech_text import speech_lines
 from aitest_lib.reports.tables import bound, clip, count, duration, gate_metric, interval, number, printable, slice_label
 from aitest_lib.reports.tree_text import tree_lines
 from aitest_lib.types import SEVERITY
@@ -307,7 +308,8 @@ def _print_property(name: str, prop: PropertyReport, console: Console) -> None:
         console.print(Padding(Text(_line(text, 4000)), (0, 0, 0, 2)))
     trees = tree_lines(prop.tree, console.width - 2) if prop.tree else []
     attacks = attack_lines(prop.adversarial, console.width - 2) if prop.adversarial else []
-    for line in [*trees, *attacks]:
+    speech = speech_lines(prop.speech, console.width - 2) if prop.speech else []
+    for line in [*trees, *attacks, *speech]:
         console.print(Padding(Text(line, no_wrap=True), (0, 0, 0, 2)))
 
 

@@ -122,13 +122,15 @@ def clean_errors(base: Baseline, book: AnswerBook) -> WordErrors:
 def component_figures(
     tallies: list[Tally], heard: list[Heard], clean: WordErrors, units: NDArray[np.int64]
 ) -> list[list[Figure]]:
-    """WER and, at the end, its rise under every component, over all clips whose case and seed are answered."""
+    """WER under every component, over all clips whose case and seed are answered; at the end its rise, over those of them that
+    are understood untouched: of the others noise could only make something better."""
     found = []
     for tally, one in zip(tallies, heard, strict=True):
-        used, lost = tally.effective, unheard(clean.take(tally.error & ~clean.silent))
-        case = one.errors.take(used)
-        figures = wer_figures(case, units[used], tally.slice, lost=lost, component=True)
-        found.append(figures + rise_figures(case, clean.take(used), units[used], tally.slice, lost=lost))
+        used, right = tally.effective, tally.trials
+        lost = [unheard(clean.take(tally.error & ~clean.silent & part)) for part in (True, tally.right_seed)]
+        figures = wer_figures(one.errors.take(used), units[used], tally.slice, lost=lost[0], component=True)
+        rise = rise_figures(one.errors.take(right), clean.take(right), units[right], tally.slice, lost=lost[1])
+        found.append(figures + rise)
     return found
 
 

@@ -27,6 +27,7 @@ from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
 from aitest_lib.reports.image_sweeps import sweeps
 from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
+from aitest_lib.reports.speech_plots import speech_figures
 from aitest_lib.reports.tree_plots import front_svg
 from aitest_lib.reports.tree_svg import tree_svg
 from aitest_lib.surrogates.tree import Tree
@@ -309,10 +310,12 @@ def metric_values(metrics: list[Metric]) -> dict[str, float]:
 
 
 def figures(report: PropertyReport) -> dict[str, str]:
-    """The figures of a property as SVG, by file name: of images a panel a transform, else one a metric."""
+    """The figures of a property as SVG, by file name: of images a panel a transform, of speech the noises and groups, else one a metric."""
     made = {}
     if report.adversarial is not None:
         return attack_figures(report.adversarial)
+    if report.speech is not None:
+        return {_slug(name): figure for name, figure in speech_figures(report.speech).items()}
     if report.property.startswith("image."):
         found = sweeps(report)
         panels = {sweep.name: curve_panel(sweep, lowest(found)) for sweep in found}

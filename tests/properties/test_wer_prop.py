@@ -68,7 +68,6 @@ def test_counts_add_up(pairs: list[tuple[str, str | None]], unit: Unit) -> None:
     assert found.words.tolist() == [len(tokens(text, unit)) for text in said]
     assert (found.hits + found.substitutions + found.insertions).tolist() == [len(tokens(text or "", unit)) for text in heard]
     assert ((found.errors == 0) == [one.split() == (other or "").split() for one, other in pairs]).all()
-    assert (np.nan_to_num(found.wer) * found.words == found.errors)[~found.silent].all() or len(pairs) > 0
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=12), st.randoms(use_true_random=False))
@@ -183,7 +182,7 @@ def test_no_error_at_all_is_no_certainty() -> None:
     found = spoken({"a": 6, "b": 6}, {"a": 0, "b": 0})
     low, high = bounds(found.worst)
     assert low < -0.2
-    assert 0.2 < high
+    assert high > 0.2
     ratio = found.groups[1].ratio
     assert ratio is not None
     assert (ratio.value, ratio.reason) == (None, "the reference group has no error")

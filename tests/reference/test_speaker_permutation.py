@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import PermutationMethod, ttest_ind
+from scipy.stats import permutation_test, ttest_ind
 
 from aitest_lib.metrics.wer import pooled_rate, pooled_rise
 from aitest_lib.stats.estimates import Estimate
@@ -54,12 +54,17 @@ def some_speakers(rng: np.random.Generator, count: int, wer: float) -> Speakers:
     return Speakers(errors=next(sums), words=next(sums), clips=np.full(count, float(CLIPS)))
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (5, 3), (6, 7)])
+@pytest.mark.parametrize("sizes", [(4, 4), (5, 3), (5, 5)])
 def test_p_values_are_those_of_welchs_t_with_equal_words(sizes: tuple[int, int]) -> None:
     rng = np.random.default_rng(5)
     one, other = (rng.integers(0, 40, size).astype(float) for size in sizes)
     sides = [Speakers(errors=errors, words=np.full(len(errors), 100.0), clips=np.ones(len(errors))) for errors in (one, other)]
-    scipys = ttest_ind(one, other, equal_var=False, method=PermutationMethod(n_resamples=np.inf))
+    scipys = permutation_test(
+        (one, other),
+        lambda a, b: abs(ttest_ind(a, b, equal_var=False).statistic),
+        alternative="greater",
+        n_resamples=np.inf,
+    )
     assert gap_permutation(sides[0], sides[1], 0).p_value == pytest.approx(scipys.pvalue)
 
 
@@ -77,7 +82,7 @@ def test_drawn_permutations_are_near_the_t_distribution_with_many_speakers() -> 
 @pytest.mark.parametrize("reference", ["g0", None])
 @pytest.mark.parametrize("groups", [2, 3])
 def test_false_alarms(groups: int, reference: str | None) -> None:
-    assert found(150, [WER] * groups, 5, reference) <= 0.065 + 2.5 * np.sqrt(0.065 * 0.935 / 150)
+    assert found(100, [WER] * groups, 5, reference) <= 0.065 + 2.5 * np.sqrt(0.065 * 0.935 / 100)
 
 
 def test_clips_as_the_unit_would_fail_this_very_check() -> None:
@@ -95,7 +100,7 @@ def test_clips_as_the_unit_would_fail_this_very_check() -> None:
 
 
 def test_a_ratio_of_one_and_a_half_is_found() -> None:
-    assert found(60, [WER, 1.5 * WER], 20) >= 0.6
+    assert found(40, [WER, 1.5 * WER], 20) >= 0.6
 
 
 @pytest.mark.slow
@@ -117,7 +122,7 @@ def test_gaps_and_ratios_hold_the_truth(factor: float) -> None:
     rng = np.random.default_rng(25)
     missed = []
     for run in range(150):
-        one, other = some_speakers(rng, 8, factor * WER), some_speakers(rng, 8, WER)
+        one, other = some_speakers(rng, 6, factor * WER), some_speakers(rng, 6, WER)
         gap, ratio = (bounds(test(one, other, run).estimate) for test in (gap_permutation, ratio_permutation))
         truth = (factor - 1) * WER
         missed.append([gap[0] > truth, gap[1] < truth, ratio[0] > factor, ratio[1] < factor])

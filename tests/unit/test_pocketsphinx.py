@@ -18,15 +18,16 @@ from aitest_lib.voices.speaking import speak
 pytest.importorskip("pocketsphinx")
 pytestmark = pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 RATE = 16_000
+SHORT = SENTENCES[:5]
 
 
 @pytest.fixture(scope="module")
 def clips() -> list[np.ndarray]:
-    """Each sentence clean, at 15 dB and at 8 dB of white noise, by two voices."""
+    """The short sentences clean, at 15 dB and at 8 dB of white noise, by two voices."""
     rng = np.random.default_rng(8)
     found = []
     for voice in ("slt", "rms"):
-        for sentence in SENTENCES:
+        for sentence in SHORT:
             clean = speak(Voice(voice, Flite()), sentence, RATE).samples
             for snr_db in (np.inf, 15, 8):
                 noise = rng.standard_normal(len(clean)) * np.sqrt(np.mean(clean**2) / 10 ** (snr_db / 10))
@@ -36,7 +37,7 @@ def clips() -> list[np.ndarray]:
 
 def test_clean_sentences_are_heard_and_noise_hides_them(clips: list[np.ndarray]) -> None:
     heard = PocketSphinx(SENTENCES).predict(clips, RATE)
-    assert heard[::3] == [*SENTENCES, *SENTENCES]
+    assert heard[::3] == [*SHORT, *SHORT]
     assert heard[2::3] != heard[::3]
 
 
@@ -46,7 +47,7 @@ def test_what_was_heard_before_changes_nothing(clips: list[np.ndarray]) -> None:
     assert model.predict(clips[::-1], RATE)[::-1] == heard
     assert [text for clip in clips for text in model.predict([clip], RATE)] == heard
     fresh = [PocketSphinx(SENTENCES).predict([clip], RATE)[0] for clip in clips[1:20:3]]
-    assert fresh == heard[1:20:3]
+    assert fresh == heard[1:20:3] and len(set(heard)) > 5
 
 
 def test_without_a_grammar_it_hears_any_english() -> None:

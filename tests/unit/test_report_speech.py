@@ -374,6 +374,16 @@ def test_a_page_of_a_thousand_cases_stays_small() -> None:
     assert page.index("<audio") < page.index("expected “")  # those to be listened to come first
 
 
+def test_a_page_that_would_be_too_large_plays_fewer_of_its_cases() -> None:
+    noisy = np.random.default_rng(0).uniform(-1, 1, 15 * RATE).astype(np.float32)
+    one = sound(Clip(noisy, RATE), "case", "fifteen seconds")
+    cases = [case.model_copy(update={"sounds": [one, one]}) for case in sample.cases(60, 0)]
+    page = render_html(sample.run_report(), {sample.ROBUSTNESS: cases})
+    assert len(page.encode()) < MAX_BYTES
+    assert page.count("<audio") == 60
+    assert page.count('<article class="case heard"') == 60
+
+
 def test_everything_on_the_page_is_escaped() -> None:
     run, cases = sample.hostile(EVIL)
     page = render_html(run, cases)

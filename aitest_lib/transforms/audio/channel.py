@@ -116,7 +116,7 @@ def in_band(samples: Floats, sample_rate: int) -> Floats:
     """Samples (n,) between 300 and 3,400 Hz, with edges of half a wave outside."""
     hertz = np.fft.rfftfreq(len(samples), 1 / sample_rate)
     gain = np.interp(hertz, BAND_HZ, (0.0, 1.0, 1.0, 0.0))
-    made: Floats = np.fft.irfft(np.fft.rfft(samples) * np.sin(gain * np.pi / 2).astype(np.float32) ** 2, len(samples))
+    made = np.fft.irfft(np.fft.rfft(samples) * np.sin(gain * np.pi / 2).astype(np.float32) ** 2, len(samples))
     return made.astype(np.float32, copy=False)
 
 
@@ -125,4 +125,5 @@ def mu_law(values: NDArray[np.int16]) -> NDArray[np.int16]:
     size = np.minimum(np.abs(values.astype(np.int32)) >> 2, LARGEST_14_BIT) + BIAS
     step = 1 << (np.frexp(size.astype(np.float64))[1] - 5)
     middle = size // step * step + step // 2 - BIAS
-    return (np.sign(values) * (middle << 2)).astype(np.int16)
+    heard: NDArray[np.int16] = (np.sign(values) * (middle << 2)).astype(np.int16)
+    return heard

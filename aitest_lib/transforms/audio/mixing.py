@@ -1,10 +1,9 @@
-"""Clip and noise together: the one place where they become 16-bit samples again, and what all transforms that add noise share."""
+"""Clip and noise together: the one place where they become 16-bit samples again, and what transforms that add noise share."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +79,9 @@ def sent(samples: Floats, sample_rate: int) -> Changed:
     highest = max(high, -low)
     at_the_ends = 0
     if highest >= FULL_SCALE - 1:
-        at_the_ends = np.count_nonzero(values == -FULL_SCALE) + np.count_nonzero(values == FULL_SCALE - 1)
+        at_the_ends = int(np.count_nonzero((values == -FULL_SCALE) | (values == FULL_SCALE - 1)))
     level = {"peak_dbfs": round(in_db(highest / FULL_SCALE), 3)} if highest else {}
-    return Changed(of_pcm16(values, sample_rate), {**level, "clipped": round(int(at_the_ends) / len(values), 6)})
+    return Changed(of_pcm16(values, sample_rate), {**level, "clipped": round(at_the_ends / len(values), 6)})
 
 
 def _sum(heard: Floats, noise: Floats, noise_gain: float, mean: float) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ BANDWIDTHS = np.array([80.0, 110.0, 170.0])  # of the formants, in Hz
 HIGHEST_VOICED_HZ = 4_000.0
 
 
-def shaped(rng: Rng, count: int, rate: int, gain: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Floats:
+def shaped(rng: Rng, count: int, rate: int, gain: Callable[[NDArray[Any]], NDArray[Any]]) -> Floats:
     """Normal noise (count,) of RMS 1 whose amplitude at each frequency in Hz follows `gain`."""
     spectrum = np.fft.rfft(rng.standard_normal(count, dtype=np.float32))
     spectrum *= gain(np.fft.rfftfreq(count, 1 / rate)).astype(np.float32)
@@ -44,7 +45,7 @@ def coloured(rng: Rng, count: int, rate: int, exponent: float) -> Floats:
     return shaped(rng, count, rate, lambda hertz: np.maximum(hertz, AUDIBLE_HZ) ** (-exponent / 2))
 
 
-def band(hertz: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+def band(hertz: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
     """The gain of a Butterworth band pass of fourth order at each side."""
     safe = np.maximum(hertz, 1e-3)
     return np.asarray(1 / np.sqrt((1 + (low / safe) ** 8) * (1 + (safe / high) ** 8)))
@@ -52,10 +53,18 @@ def band(hertz: NDArray[np.float64], low: float, high: float) -> NDArray[np.floa
 
 def levelled(samples: NDArray[np.floating]) -> Floats:
     """Samples of mean 0 and RMS 1."""
-    values = samples.astype(np.float32, copy=False)
-    values = values - values.mean()
+    values: Floats = samples.astype(np.float32)
+    values -= values.mean()
     values /= np.sqrt(np.square(values).mean())
     return values
+
+
+def together(*parts: tuple[float, Floats]) -> Floats:
+    """Sounds (count,) at once, each with its level beside it."""
+    made = np.zeros_like(parts[0][1])
+    for level, part in parts:
+        made += part * np.float32(level)
+    return made
 
 
 def wander(rng: Rng, count: int, rate: int, hertz: float) -> Floats:
@@ -65,7 +74,8 @@ def wander(rng: Rng, count: int, rate: int, hertz: float) -> Floats:
     before = places.astype(np.intp)
     share = (1 - np.cos(np.pi * (places - before))) / 2
     curve = points[before] * (1 - share) + points[before + 1] * share
-    return curve.astype(np.float32)
+    made: Floats = curve.astype(np.float32)
+    return made
 
 
 def chances(rng: Rng, count: int, rate: int, per_second: float) -> NDArray[np.intp]:
@@ -111,7 +121,7 @@ def talking(rng: Rng, count: int, rate: int, talkers: int, voices: int = 8, syll
     """People who talk without words (count,): syllables of random vowels, three to six a second, with pauses."""
     pitches = np.where(np.arange(voices) % 2, rng.uniform(165, 240, voices), rng.uniform(85, 140, voices))
     sounds = voiced(rng, rate, np.repeat(pitches, syllables))
-    events = []
+    events: list[tuple[int, int, float]] = []
     for talker in range(talkers):
         gaps = 0.13 + rng.gamma(3.0, 0.03, int(count / rate * 6))
         pauses = rng.random(len(gaps)) < 0.12

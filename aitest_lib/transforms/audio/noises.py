@@ -29,6 +29,7 @@ from aitest_lib.transforms.audio.noise_parts import (
     scattered,
     shaped,
     talking,
+    together,
     wander,
 )
 
@@ -62,13 +63,9 @@ def synthesize(name: str, sample_rate: int) -> Recordings:
         )
     samples = levelled(NOISES[name].make(rng_for(0, "noise", name), SECONDS * sample_rate, sample_rate))
     samples *= np.float32(min(LEVEL, PEAK / float(np.abs(samples).max())) / LEAST)
-    # On the grid of 16-bit samples, whose levels add up exactly.
-    return Recordings((name,), (np.rint(samples) * np.float32(LEAST),), sample_rate)
-
-
-def of_colour(rng: Rng, count: int, rate: int, exponent: float) -> Floats:
-    """White, pink and brown noise."""
-    return coloured(rng, count, rate, exponent)
+    samples = np.rint(samples) * np.float32(LEAST)  # on the grid of 16-bit samples, whose levels add up exactly
+    samples.setflags(write=False)  # it is handed out again
+    return Recordings((name,), (samples,), sample_rate)
 
 
 def rain(rng: Rng, count: int, rate: int) -> Floats:
@@ -77,15 +74,15 @@ def rain(rng: Rng, count: int, rate: int) -> Floats:
     hiss *= np.exp(0.12 * wander(rng, count, rate, 0.5))
     clicks = decaying(rng, 24, rate, 0.008, (1_500, 6_500), (0.0004, 0.0016))
     drops = at_random(rng, count, clicks, chances(rng, count, rate, 400), 0.8)
-    return hiss + 0.6 * levelled(drops)
+    return together((1.0, hiss), (0.6, levelled(drops)))
 
 
 def wind(rng: Rng, count: int, rate: int) -> Floats:
     """Gusts of low noise, with three whistling bands that follow them."""
     gust = np.clip(1 + 0.35 * wander(rng, count, rate, 0.4) + 0.1 * wander(rng, count, rate, 2.0), 0.4, None)
     low = shaped(rng, count, rate, lambda hertz: band(hertz, 25, 500) / np.maximum(hertz, 20.0))
-    whistles = sum(shaped(rng, count, rate, partial(band, low=0.97 * tone, high=1.03 * tone)) / tone for tone in WHISTLES_HZ)
-    return low * gust**2 + WHISTLES_LEVEL * whistles * gust**4
+    bands = [(tone, shaped(rng, count, rate, partial(band, low=0.97 * tone, high=1.03 * tone))) for tone in WHISTLES_HZ]
+    return together((1.0, low * gust**2), *((WHISTLES_LEVEL / tone, whistle * gust**4) for tone, whistle in bands))
 
 
 def water_drip(rng: Rng, count: int, rate: int) -> Floats:
@@ -96,8 +93,8 @@ def water_drip(rng: Rng, count: int, rate: int) -> Floats:
     phase = 2 * np.pi * start * (times + rng.uniform(1, 4, (kinds, 1)) * times**2 / 2)
     bubbles = np.sin(phase) * np.exp(-times / rng.uniform(0.012, 0.04, (kinds, 1))) * np.clip(times / 0.001, 0, 1)
     dry = at_random(rng, count, bubbles.astype(np.float32), chances(rng, count, rate, 2.5), 0.4)
-    wet = dry + 0.3 * np.roll(dry, round(0.083 * rate)) + 0.12 * np.roll(dry, round(0.191 * rate))
-    return levelled(wet) + 0.02 * coloured(rng, count, rate, 1.0)
+    wet = together((1.0, dry), (0.3, np.roll(dry, round(0.083 * rate))), (0.12, np.roll(dry, round(0.191 * rate))))
+    return together((1.0, levelled(wet)), (0.02, coloured(rng, count, rate, 1.0)))
 
 
 def babble(rng: Rng, count: int, rate: int) -> Floats:
@@ -109,8 +106,9 @@ def restaurant(rng: Rng, count: int, rate: int) -> Floats:
     """Ten talkers in a room, its hum, and cutlery."""
     people = talking(rng, count, rate, 10)
     partials = [decaying(rng, 12, rate, 0.25, (2_000, 7_000), (0.01, 0.06)) for _ in range(4)]
-    cutlery = at_random(rng, count, sum(partials, np.zeros_like(partials[0])), chances(rng, count, rate, 1.2), 0.6)
-    return people + 0.6 * in_room(rng, people, rate, 0.6) + 0.3 * coloured(rng, count, rate, 1.0) + 0.25 * levelled(cutlery)
+    cutlery = at_random(rng, count, together(*((1.0, part) for part in partials)), chances(rng, count, rate, 1.2), 0.6)
+    room, hum = in_room(rng, people, rate, 0.6), coloured(rng, count, rate, 1.0)
+    return together((1.0, people), (0.6, room), (0.3, hum), (0.25, levelled(cutlery)))
 
 
 def festival(rng: Rng, count: int, rate: int) -> Floats:
@@ -125,7 +123,8 @@ def festival(rng: Rng, count: int, rate: int) -> Floats:
     bursts = bursts * np.exp(-np.arange(bursts.shape[1]) / (0.006 * rate)).astype(np.float32)
     claps = at_random(rng, count, bursts, chances(rng, count, rate, 14), 0.5)
     cheers = at_random(rng, count, _cheers(rng, rate), chances(rng, count, rate, 0.7), 0.4)
-    return crowd + 0.7 * roar + 0.6 * levelled(beats) + 0.35 * levelled(claps) + 0.3 * levelled(cheers)
+    events = ((0.6, levelled(beats)), (0.35, levelled(claps)), (0.3, levelled(cheers)))
+    return together((1.0, crowd), (0.7, roar), *events)
 
 
 def _cheers(rng: Rng, rate: int) -> Floats:
@@ -135,13 +134,14 @@ def _cheers(rng: Rng, rate: int) -> Floats:
     pitch = tones * (1 + rng.uniform(0.1, 0.4, (12, 1)) * np.sin(np.pi * times))
     phase = 2 * np.pi * np.cumsum(pitch, axis=1) / rate
     overtones = np.where(np.arange(12) < 6, 0.5, 0.0)[:, None] * (np.sin(2 * phase) + 0.5 * np.sin(3 * phase))
-    return ((np.sin(phase) + overtones) * np.sin(np.pi * times) ** 2).astype(np.float32)
+    calls: Floats = ((np.sin(phase) + overtones) * np.sin(np.pi * times) ** 2).astype(np.float32)
+    return calls
 
 
 NOISES: dict[str, Noise] = {
-    "white": Noise("white noise: all frequencies alike", partial(of_colour, exponent=0.0)),
-    "pink": Noise("pink noise: 3 dB less at each octave", partial(of_colour, exponent=1.0)),
-    "brown": Noise("brown noise: 6 dB less at each octave", partial(of_colour, exponent=2.0)),
+    "white": Noise("white noise: all frequencies alike", partial(coloured, exponent=0.0)),
+    "pink": Noise("pink noise: 3 dB less at each octave", partial(coloured, exponent=1.0)),
+    "brown": Noise("brown noise: 6 dB less at each octave", partial(coloured, exponent=2.0)),
     "restaurant": Noise("talking people without words in a room, and cutlery", restaurant),
     "rain": Noise("steady rain with its drops", rain),
     "festival": Noise("a crowd in the open: voices, a drum, clapping, cheers", festival),

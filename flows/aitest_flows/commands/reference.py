@@ -14,7 +14,9 @@ MOST_RUNS = 30
 
 
 def list_what(
-    what: Annotated[str, typer.Argument(metavar="properties|transforms|searches|cards|runs", help="What to list.")],
+    what: Annotated[
+        str, typer.Argument(metavar="properties|transforms|searches|noises|voices|cards|runs", help="What to list.")
+    ],
 ) -> None:
     """List what there is, with parameters and units."""
     from rich.padding import Padding
