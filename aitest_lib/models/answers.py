@@ -90,6 +90,8 @@ def counted(n: int, what: str) -> str:
 
 def input_word(model_type: str) -> str:
     """What messages call one input of a model of this type."""
+    if model_type == "speech-to-text":
+        return "clip"
     return "image" if model_type.startswith("image-") else "row"
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from adversarial import PARTS as ATTACKS
 from adversarial import adversarial
 from attack_memory import attack_memory
+from audio import audio
 from compare import compare
 from growth import growth, memory
 from idle import idle
@@ -25,6 +26,7 @@ from image_memory import image_memory
 from image_transforms import images
 from project import project
 from reach import endpoint, s3
+from speech_memory import speech_memory
 from spread import spread
 from synthesis import synthesis
 from trees import trees
@@ -183,6 +185,8 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "images": images,
     "image-memory": image_memory,
     "attack-memory": attack_memory,
+    "speech-memory": speech_memory,
+    "audio": audio,
     "synthesis": synthesis,
     "trees": trees,
     "adversarial": adversarial,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from projects import people
+from speech_projects import clips, write_manifest
 
 from aitest_flows import api
 from aitest_flows.ready_cards import ready_cards
@@ -69,7 +70,30 @@ def test_init_with_images_alone_writes_an_endpoint_of_their_size(project):
     assert load_suite(project.folder / "suite.yaml").suite.data.sample == 500
 
 
-OTHER = [ready.name for ready in ready_cards() if not ready.card.type.startswith(("tabular-", "image-"))]
+@pytest.mark.parametrize("name", [ready.name for ready in ready_cards() if ready.card.type == "speech-to-text"])
+def test_init_like_for_speech_writes_a_card_and_a_suite_that_load(name, project):
+    write_manifest(project, clips(texts=1))
+    done = project.here("init", "--like", name, "--data", "clips.csv", "--name", "calls")
+    assert done.code == 0, done.text
+    card = load_card(project.folder / "model.yaml").card
+    assert (card.name, card.type, card.inputs.speech.sample_rate) == ("calls", "speech-to-text", 16_000)
+    suite = load_suite(project.folder / "suite.yaml").suite
+    wanted = ["speech.generalization", "speech.robustness", "speech.fairness"]
+    assert [item.property for item in suite.properties] == wanted
+    assert list(suite.data.protected) == ["gender", "accent"]
+
+
+def test_init_with_clips_without_groups_suggests_voices(project):
+    write_manifest(project, [{"path": row["path"], "text": row["text"]} for row in clips(texts=1)])
+    done = project.here("init", "--data", "clips.csv", "--from-curl", "curl -X POST http://127.0.0.1:1/p -H 'X-Key: 1' -d '{}'")
+    assert done.code == 0, done.text
+    card = load_card(project.folder / "model.yaml").card
+    assert (card.endpoint.url, card.endpoint.body) == ("http://127.0.0.1:1/p", "raw")
+    [fairness] = [item for item in load_suite(project.folder / "suite.yaml").suite.properties if item.voices]
+    assert len(fairness.voices) == 4
+
+
+OTHER = [ready.name for ready in ready_cards() if not ready.card.type.startswith(("tabular-", "image-", "speech-"))]
 
 
 @pytest.mark.parametrize("name", OTHER)
