@@ -26,7 +26,7 @@ def to_pcm16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
 
 def of_pcm16(values: NDArray[np.int16], sample_rate: int) -> Clip:
     """The clip of int16 values (n,): `value / 32768` as float32, which `to_pcm16` turns back exactly."""
-    return Clip(values.astype(np.float32) * np.float32(LEAST), sample_rate)
+    return Clip(np.multiply(values, np.float32(LEAST), dtype=np.float32), sample_rate)
 
 
 def clip_digest(clip: Clip) -> str:

@@ -40,7 +40,16 @@ def speech_lead(report: PropertyReport, speech: SpeechReport, confidence: float)
         )
     if speech.silent_clips:
         lead.append(_silent(speech))
-    return [*lead, _rule(report, speech)]
+    return [*lead, _rule(report, speech), *_independent(speech)]
+
+
+def _independent(speech: SpeechReport) -> list[str]:
+    """What the bounds speak of, where that is not every speaker."""
+    if speech.synthetic or not speech.speakers_known:
+        return []
+    if speech.bounds_by == "speaker":
+        return [f"Bounds are by speaker ({speech.speakers_known:,})."]
+    return [f"Bounds are by clip: with {count(speech.speakers_known, 'speaker')} they speak of these alone."]
 
 
 def speech_weak_spots(speech: SpeechReport) -> list[str]:

@@ -150,12 +150,15 @@ class Disparity(Record):
 class SpeechReport(Record):
     """How speech was heard. `unit`: word, or character where words are not set apart by spaces. `own_reference`: without
     transcripts, the model's own words on the untouched clip are the reference. `silent_clips`: clips without a word in their
-    reference, in `hallucinated` of which words were heard (`hallucinated_words` in all). `synthetic`: the voices are those of
-    an engine."""
+    reference, in `hallucinated` of which words were heard (`hallucinated_words` in all). `speakers_known`:
+    how many speakers the data name; `bounds_by`: what counts as independent in the bounds. `synthetic`: the voices are those
+    of an engine."""
 
     normalizer: str
     unit: Literal["word", "character"]
     own_reference: bool = False
+    speakers_known: int = 0
+    bounds_by: Literal["speaker", "clip"] = "clip"
     seconds: float = 0.0  # of audio in the untouched clips
     clean: Errors
     silent_clips: int = 0

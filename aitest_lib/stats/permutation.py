@@ -12,21 +12,17 @@ value), so that groups without any error are not taken for known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from aitest_lib.errors import InputError, unknown
 from aitest_lib.rng import rng_for
 from aitest_lib.stats.estimates import Estimate, t_quantile, undefined
-from aitest_lib.stats.multiple import holm
 
-TOO_FEW = 5  # with fewer speakers in a group nothing is said of the group
 COMPONENT = "speaker_permutation@1"
 MOST_EXACT = 5_000  # all permutations where there are no more than so many
 DRAWN = 4_999  # else so many, beside the labels as they are
@@ -38,7 +34,6 @@ SMALLEST_REACH = 1e-6
 FARTHEST_REACH = 50.0  # a factor of e^50
 HALVINGS = 26  # of 100 standard errors: to a millionth of one
 
-NO_TWO_GROUPS = "there are no two groups to compare"
 ONE_SPEAKER = "a group of one speaker has no interval"
 NO_ERROR = "the reference group has no error"
 NONE_WRONG = "the group has no error"
@@ -72,77 +67,6 @@ class Contrast:
 
     estimate: Estimate
     p_value: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupGap:
-    """A group of `speakers` with its pooled `rate`, beside the reference group (which has None of the rest): `gap` and `ratio`,
-    without interval where either has too few speakers. The lower bounds of the gaps hold for all groups at once, the upper
-    ones for each by itself. `p_value`: of "there is no gap", two-sided, Holm-corrected."""
-
-    name: str
-    speakers: int
-    rate: float
-    reference: bool = False
-    gap: Estimate | None = None
-    ratio: Estimate | None = None
-    p_value: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupGaps:
-    """The groups of one attribute, best served first. `worst`: the largest gap of the groups with enough speakers, for a gate.
-    `unjudged`: which groups have too few (None: none has); then a gate may fail, but not pass."""
-
-    groups: list[GroupGap]
-    worst: Estimate
-    unjudged: str | None
-
-
-def disparity(
-    errors: ArrayLike,
-    words: ArrayLike,
-    speakers: Sequence[str],
-    groups: Sequence[str],
-    random_seed: int,
-    reference: str | None = None,
-) -> GroupGaps:
-    """How much worse each group of speakers is served than the reference group: the one named, else the best served one.
-
-    `errors`, `words`: counts of n clips, (n,); `speakers`, `groups`: who speaks in each, and in which group that speaker is.
-    Clips without words are left out. The lower bound of `worst` is above the largest true gap in at most 1 - confidence of
-    all cases: against a reference that was named beforehand each other group is one comparison (Bonferroni); where the data
-    choose best and worst, each ordered pair of groups is one, so that two groups are compared two-sided.
-    """
-    members = _by_group(errors, words, speakers, groups)
-    if reference is not None and reference not in members:
-        raise InputError(unknown("reference group", reference, members))
-    if len(members) < 2:
-        groups_alone = [_described(members, name, name) for name in members]
-        return GroupGaps(groups=groups_alone, worst=undefined(NO_TWO_GROUPS, len(members)), unjudged=NO_TWO_GROUPS)
-    enough = [name for name, own in members.items() if len(own.words) >= TOO_FEW]
-    base = reference or next(iter(enough or members))
-    few = _too_few(members)
-    described = [_described(members, name, base, few) for name in members]
-    judged = [name for name in enough if name != base] if base in enough else []
-    if not judged:
-        gaps = [group.gap for group in described if group.gap is not None]
-        return GroupGaps(groups=described, worst=_largest(gaps), unjudged=few)
-    pairs = [(name, base) for name in judged] + (list(combinations(judged, 2)) if reference is None else [])
-    contrasts = {(one, other): gap_permutation(members[one], members[other], random_seed) for one, other in pairs}
-    corrected = dict(zip(pairs, holm([found.p_value or 0.0 for found in contrasts.values()]).tolist(), strict=True))
-    compared = [found.estimate for found in contrasts.values()]
-    if reference is None:
-        compared += [_turned(gap) for gap in compared]
-    gaps = []
-    for place, group in enumerate(described):
-        if group.name in judged:
-            gap = contrasts[group.name, base].estimate
-            gaps.append(replace(gap, interval=partial(_worst_interval, [gap], len(compared))))
-            ratio = ratio_permutation(members[group.name], members[base], random_seed).estimate
-            described[place] = replace(group, gap=gaps[-1], ratio=ratio, p_value=corrected[group.name, base])
-    worst = replace(_largest(gaps), interval=partial(_worst_interval, compared, len(compared)))
-    return GroupGaps(groups=described, worst=worst, unjudged=few)
 
 
 def gap_permutation(group: Speakers, reference: Speakers, random_seed: int) -> Contrast:
@@ -323,63 +247,6 @@ def _labels(inside: int, outside: int, random_seed: int) -> Iterator[NDArray[np.
     rng = rng_for(random_seed, COMPONENT, f"{inside} of {speakers}")
     for start in range(0, DRAWN, ROWS):
         yield rng.permuted(np.tile(as_they_are, (min(ROWS, DRAWN - start), 1)), axis=1)
-
-
-def _by_group(errors: ArrayLike, words: ArrayLike, speakers: Sequence[str], groups: Sequence[str]) -> dict[str, Speakers]:
-    """The counts of the speakers of each group, of clips with words; the group that is served best first."""
-    clips = pd.DataFrame({"errors": errors, "words": words, "speaker": speakers, "group": groups, "clips": 1.0})
-    clips = clips[clips["words"] > 0]
-    if clips.groupby("speaker")["group"].nunique().gt(1).any():
-        raise InputError("got a speaker in two groups of one attribute, expected one group each; check the columns of the data")
-    sums = clips.groupby(["group", "speaker"])[["errors", "words", "clips"]].sum()
-    members = [
-        (str(name), Speakers(**{str(column): own[column].to_numpy(np.float64) for column in own}))
-        for name, own in sums.groupby(level="group")
-    ]
-    return dict(sorted(members, key=lambda member: (member[1].rate, member[0])))
-
-
-def _too_few(members: dict[str, Speakers]) -> str | None:
-    small = [f"{name} ({len(own.words)})" for name, own in members.items() if len(own.words) < TOO_FEW]
-    return f"these voices differ, not the groups: fewer than {TOO_FEW} speakers in {', '.join(small)}" if small else None
-
-
-def _described(members: dict[str, Speakers], name: str, base: str, few: str | None = None) -> GroupGap:
-    """A group with its gap and its ratio as they are, without intervals."""
-    own, other = members[name], members[base]
-    group = GroupGap(name=name, speakers=len(own.words), rate=own.rate, reference=name == base)
-    if name == base:
-        return group
-    n = min(len(own.words), len(other.words))
-    gap = Estimate(value=own.rate - other.rate, n=n, reason=few)
-    ratio = Estimate(value=own.rate / other.rate, n=n, reason=few) if other.rate else undefined(NO_ERROR, n)
-    return replace(group, gap=gap, ratio=ratio)
-
-
-def _largest(gaps: Sequence[Estimate]) -> Estimate:
-    return max(gaps, key=lambda gap: gap.value or 0.0)
-
-
-def _turned(gap: Estimate) -> Estimate:
-    """The gap the other way round."""
-
-    def interval(confidence: float) -> tuple[float, float]:
-        low, high = _bounds(gap, confidence)
-        return -high, -low
-
-    return replace(gap, value=-(gap.value or 0.0), interval=interval)
-
-
-def _worst_interval(gaps: Sequence[Estimate], comparisons: int, confidence: float) -> tuple[float, float]:
-    """The largest lower bound, each at such a confidence that all hold at once; the largest upper bound."""
-    at_once = 1 - (1 - confidence) / comparisons
-    return max(_bounds(gap, at_once)[0] for gap in gaps), max(_bounds(gap, confidence)[1] for gap in gaps)
-
-
-def _bounds(gap: Estimate, confidence: float) -> tuple[float, float]:
-    # Beyond what a float can say of a confidence nothing is known.
-    known = gap.bounds(confidence) if confidence < 1 else None
-    return known or (-math.inf, math.inf)
 
 
 def _ordered(group: Speakers) -> Speakers:

@@ -19,6 +19,7 @@ from aitest_lib.config.loading import located
 from aitest_lib.config.secrets import references, secret
 from aitest_lib.config.suite import LoadedSuite, check_fit, with_label
 from aitest_lib.config.templates import modality
+from aitest_lib.data.audio import AudioSource
 from aitest_lib.data.images import ImageSource
 from aitest_lib.data.sources import Source, memory_source_of, open_source
 from aitest_lib.data.table import TableSource, memory_source
@@ -107,10 +108,10 @@ def request_run(
     check_fit(suite, info.type, config.data.label is not None)
     if options.pool is None:  # a pool's workers have packages of their own
         check_installed(config, kind, options.only)
-        if kind == "speech":
-            check_speech(suite, test.schema.names, chosen(config, options.only))
     check_data(suite, test)
     check_rows(test, source)
+    if isinstance(test, AudioSource) and options.pool is None:
+        check_speech(suite, test, chosen(config, options.only))
     columns = (
         sent_columns(card, config.data, test.schema.names)
         if card is not None

@@ -141,7 +141,8 @@ def _of_transcripts(
     )
     labels = None if transcripts.own else np.zeros(len(places))
     right = oracle.right(np.nan_to_num(answers, nan=np.inf), labels)
-    return Baseline(Classes(()), oracle, answered, places, answers, labels, right, columns, transcripts.speakers, transcripts)
+    descent = transcripts.units if transcripts.by_speaker else None
+    return Baseline(Classes(()), oracle, answered, places, answers, labels, right, columns, descent, transcripts)
 
 
 def descent_rows(run: Run) -> NDArray[np.int64] | None:

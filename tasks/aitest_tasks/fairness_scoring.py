@@ -14,7 +14,7 @@ from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import BUDGET, ERROR, FAILED, PASSED, SKIPPED
 from aitest_lib.scorers.wer import told
-from aitest_lib.stats.permutation import disparity
+from aitest_lib.stats.disparity import disparity
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of
@@ -68,7 +68,8 @@ def _with_groups(
     run: Run, base: Baseline, found: WordErrors, report: SpeechReport, confidence: float
 ) -> tuple[SpeechReport, list[Figure]]:
     """The groups of every protected column, by speaker."""
-    known, units, figures = base.answered.known, base.heard.units, list[Figure]()
+    known, figures = base.answered.known, list[Figure]()
+    units = base.heard.units if base.heard.speakers is None else base.heard.speakers
     names = [str(unit) for unit in units]
     columns = [column for column in base.columns if column.name in run.suite.suite.data.protected]
     disparities = []
@@ -107,9 +108,10 @@ def _with_groups(
 def speaker_names(run: Run, base: Baseline) -> dict[int, str]:
     """What each speaker is called in the data."""
     found: dict[int, str] = {}
+    numbers = base.heard.units if base.heard.speakers is None else base.heard.speakers
     start = 0
     for ref in run.seeds:
         for place, name in enumerate(get_table(run.store, ref, [SPEAKER]).column(SPEAKER).to_pylist()):
-            found.setdefault(int(base.heard.units[start + place]), "unknown" if name is None else text_of(name))
+            found.setdefault(int(numbers[start + place]), "unknown" if name is None else text_of(name))
         start += ref.rows
     return found

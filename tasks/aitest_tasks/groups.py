@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from aitest_lib.reports.records import Disparity, GroupErrors
 from aitest_lib.reports.records import Errors as WordCounts
 from aitest_lib.scorers.figures import Figure
+from aitest_lib.stats.disparity import GroupGaps
 from aitest_lib.stats.estimates import Estimate
-from aitest_lib.stats.permutation import GroupGaps
 from aitest_tasks.runs import Run
 from aitest_tasks.transcripts import SPEAKER
 

@@ -170,6 +170,8 @@ def speech_report(
         normalizer=transcripts.normalizer,
         unit=transcripts.unit,
         own_reference=transcripts.own,
+        speakers_known=0 if transcripts.speakers is None else len(np.unique(transcripts.speakers)),
+        bounds_by="speaker" if transcripts.by_speaker else "clip",
         seconds=seconds,
         clean=told(found.take(known), transcripts.units[known], confidence),
         silent_clips=int(silent.sum()),

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from aitest_lib.config.card import load_card
 from aitest_lib.config.loading import Location, located
 from aitest_lib.config.suite import LoadedSuite, searches_of, transforms_of
+from aitest_lib.data.audio import AudioSource
 from aitest_lib.data.recordings import NoiseSource, labels_of
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.catalog import spec
 from aitest_lib.transforms.audio.base import AudioTransform
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.voices.speaking import check_voice
+from aitest_tasks.transcripts import SPEAKER
 from aitest_tasks.voices import voice_of
 
 
-def check_speech(loaded: LoadedSuite, columns: Sequence[str], properties: Sequence[int]) -> None:
+def check_speech(loaded: LoadedSuite, source: AudioSource, properties: Sequence[int]) -> None:
     """Raises `InputError`, with its place in the suite, for voices that an engine does not have, recordings that are not there,
-    and a comparison of groups without groups."""
+    a comparison of groups without groups, and speakers in two groups of one attribute."""
+    columns = source.schema.names
     for index in properties:
         item = loaded.suite.properties[index]
         at: Location = ("properties", index)
@@ -28,19 +33,34 @@ def check_speech(loaded: LoadedSuite, columns: Sequence[str], properties: Sequen
             if isinstance(component, VoiceOver):
                 _check_voice(loaded, component, (*at, "voices", place))
         for component in (*made, *(one.transform for one in searches_of(item, loaded.document, at))):
-            source = component.noise_source if isinstance(component, AudioTransform) else None
-            if source is not None and source.folder is not None:
-                _check_recordings(loaded, source, (*at, "transforms"))
+            noise = component.noise_source if isinstance(component, AudioTransform) else None
+            if noise is not None and noise.folder is not None:
+                _check_recordings(loaded, noise, (*at, "transforms"))
         if spec(item.property).by_voices and item.voices is None and not loaded.suite.data.protected:
             problem = (
                 f"{item.property} compares groups of speakers: name voices that say the texts (`voices`), or the columns of "
                 f"the groups as data.protected (the data have {', '.join(columns)})"
             )
             raise loaded.document.error(at, problem)
+        if spec(item.property).by_voices and item.voices is None and SPEAKER in columns:
+            for name in loaded.suite.data.protected:
+                _check_one_group(loaded, source, name)
         if item.reference_model is not None:
             second = load_card(Path(located(item.reference_model, loaded.base_dir))).card
             if second.type != "speech-to-text":
                 raise loaded.document.error((*at, "reference_model"), f"got a {second.type}, expected a second recogniser")
+
+
+def _check_one_group(loaded: LoadedSuite, source: AudioSource, column: str) -> None:
+    if column == SPEAKER or column not in source.schema.names:
+        return
+    table = pa.concat_tables(source.table.batches([SPEAKER, column])).to_pandas().dropna(subset=[SPEAKER])
+    groups = table.groupby(SPEAKER)[column].unique()
+    for speaker, found in groups.items():
+        if len(found) > 1:
+            shown = " and ".join(str(one) for one in found[:2])
+            problem = f"got speaker {speaker!r} in two groups, {shown}, expected one group for each; correct {source.url}"
+            raise loaded.document.error(("data", "protected", column), problem)
 
 
 def _check_voice(loaded: LoadedSuite, component: VoiceOver, at: Location) -> None:

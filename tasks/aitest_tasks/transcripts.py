@@ -12,6 +12,7 @@ from aitest_lib.answers import AnswerBook
 from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.metrics.transcripts import DEFAULT_NORMALIZER, Unit, normalized, unit_for
 from aitest_lib.metrics.wer import WordErrors, count_errors
+from aitest_lib.stats.disparity import TOO_FEW
 from aitest_tasks.runs import Run
 
 SPEAKER = "speaker"  # the column that says who speaks, where the data have it
@@ -41,14 +42,15 @@ class Transcripts:
         return np.where(places >= 0, rates, np.nan)
 
     @property
-    def units(self) -> NDArray[np.int64]:
-        """What is independent: the speaker of each seed, or, where nobody knows, the seed itself."""
-        return np.arange(len(self.references)) if self.speakers is None else self.speakers
+    def by_speaker(self) -> bool:
+        """Are there enough speakers to be the unit of intervals; of fewer, these speak of their own clips alone."""
+        return self.speakers is not None and len(np.unique(self.speakers)) >= TOO_FEW
 
     @property
-    def unit_name(self) -> str:
-        """What `units` are called."""
-        return "clips" if self.speakers is None else "speakers"
+    def units(self) -> NDArray[np.int64]:
+        """What counts as independent: the speaker of each seed, else the seed itself."""
+        by_speaker = self.by_speaker and self.speakers is not None
+        return np.asarray(self.speakers, np.int64) if by_speaker else np.arange(len(self.references))
 
 
 def heard_at(book: AnswerBook, places: NDArray[np.int64], normalizer: str) -> list[str]:

@@ -20,7 +20,7 @@ from aitest_lib.reports.slices import rank_case_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import ERROR, FAILED, Answered, InvarianceScorer, Tally
 from aitest_lib.scorers.wer import joined, rise_figures, told, unheard, wer_figures
-from aitest_lib.stats.permutation import disparity
+from aitest_lib.stats.disparity import disparity
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
@@ -121,6 +121,7 @@ def score_voices(run: Run, index: int, config: PropertyConfig, job: dict[str, An
             "speakers": speakers,
             "disparities": disparities,
             "synthetic": True,
+            "bounds_by": "clip",
         }
     )
     ranked = rank_case_slices(base.columns, counted, failing, confidence)

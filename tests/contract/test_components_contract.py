@@ -29,12 +29,13 @@ from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.trepan import Trepan
+from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.transforms.base import TabularTransform, Transform
 from aitest_lib.transforms.image.base import ImageTransform
 
 REGISTERED = list(components().values())
 SYNTHESIS = [Swap, Marginal, Coverage, Drift]
-OWN = [StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint, *SYNTHESIS, TreeSurrogate, Trepan]
+OWN = [VoiceOver, StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint, *SYNTHESIS, TreeSurrogate, Trepan]
 every_component = pytest.mark.parametrize("cls", [*REGISTERED, *OWN], ids=lambda cls: cls.name)
 every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.name)
 every_transform = pytest.mark.parametrize(
@@ -42,6 +43,7 @@ every_transform = pytest.mark.parametrize(
 )
 every_image_search = pytest.mark.parametrize("cls", IMAGE_SEARCHES, ids=lambda cls: cls.name)
 REQUIRED: dict[str, dict[str, Any]] = {
+    "voice": {"config": {"voice": "slt", "engine": "flite"}},
     "compose": {"parts": [{"name": "rotate"}, {"name": "inverse"}]},
     "drift": {"ranges": {}, "distributions": {}},
 }

@@ -11,16 +11,9 @@ from numpy.typing import NDArray
 from aitest_lib.errors import InputError
 from aitest_lib.metrics.transcripts import NORMALIZERS, Unit, normalized, tokens
 from aitest_lib.metrics.wer import WordErrors, align, count_errors, pooled_rate, pooled_rise
+from aitest_lib.stats.disparity import NO_TWO_GROUPS, TOO_FEW, GroupGaps, disparity
 from aitest_lib.stats.estimates import Estimate
-from aitest_lib.stats.permutation import (
-    NO_TWO_GROUPS,
-    TOO_FEW,
-    GroupGaps,
-    Speakers,
-    disparity,
-    gap_permutation,
-    ratio_permutation,
-)
+from aitest_lib.stats.permutation import Speakers, gap_permutation, ratio_permutation
 
 WORDS = ["yes", "no", "turn", "it", "on", "twenty", "one", "hundred", "and", "don't", "uh", "कि", "今天", "café"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)

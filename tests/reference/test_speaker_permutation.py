@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.stats import permutation_test, ttest_ind
 
 from aitest_lib.metrics.wer import pooled_rate, pooled_rise
+from aitest_lib.stats.disparity import GroupGaps, disparity
 from aitest_lib.stats.estimates import Estimate
-from aitest_lib.stats.permutation import GroupGaps, Speakers, disparity, gap_permutation, ratio_permutation
+from aitest_lib.stats.permutation import Speakers, gap_permutation, ratio_permutation
 
 WER = 0.15
 SPREAD = 0.4
