@@ -68,6 +68,7 @@ def main() -> None:
             ended_audit(prefect, f"audit of {SUITE} on version 2")
             photograph(project, prefect)
             photograph_images(project)
+            photograph_speech(project)
             photograph_tree(project)
         finally:
             command(project, "down")
@@ -205,6 +206,17 @@ def photograph_images(project: Project) -> None:
         save(browser, "report-images.png", "Accuracy per transform", 800)
         browser.execute_script(TO_TOP, "Images broken against queries")
         save(browser, "report-attack.png", "Images broken against queries", 560)
+
+
+def photograph_speech(project: Project) -> None:
+    """Audits the demonstration's recogniser, and writes the pictures of the report."""
+    command(project, "demo", "--only", "speech")
+    page = project.folder / "speech.html"
+    command(project, "report", "last", "-o", str(page))
+    with chromium() as browser:
+        browser.get(page.as_uri())
+        browser.execute_script(TO_TOP, "WER against noise")
+        save(browser, "report-speech.png", "WER against noise", 640)
 
 
 def photograph_tree(project: Project) -> None:

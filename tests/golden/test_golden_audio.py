@@ -22,6 +22,7 @@ import pytest
 from audio_samples import voice
 
 from aitest_lib.pcm import to_pcm16
+from aitest_lib.registry import components
 from aitest_lib.rng import rng_for
 from aitest_lib.transforms.audio.base import AudioTransform
 from aitest_lib.transforms.audio.channel import Clipping, Gain, PacketLoss, TelephoneBand
@@ -88,6 +89,11 @@ def pinned() -> dict[str, np.ndarray]:
 def test_the_samples_are_the_pinned_ones(key, pinned):
     assert {transform.key for transform in VARIANTS[key]} == {key}
     assert complaints(made(VARIANTS[key]), pinned) == [], __doc__
+
+
+def test_every_transform_of_speech_is_pinned():
+    known = {f"{cls.name}@{cls.version}" for cls in components().values() if issubclass(cls, AudioTransform)}
+    assert known == set(VARIANTS)
 
 
 def test_nothing_is_pinned_that_is_no_more(pinned):
