@@ -69,8 +69,8 @@ DEMOS = {
         commands.demo_files,
         (("commands_suite.yaml", "PocketSphinx with a grammar of eight sentences, by six synthetic voices"),),
         "What there is to see: it hears five of six voices without an error, until there is noise: at equal level\n"
-        "restaurant and rain drown the words, wind hardly does. The French voice it does not understand; with one speaker\n"
-        "that is a voice, not yet a group.",
+        "restaurant and rain drown the words, wind hardly does. The German voice it hears worse; with one speaker that is\n"
+        "a voice, not yet a group.",
         "speech.robustness",
         ("torch", "torchaudio", "soundfile", "jiwer", "regex", "pocketsphinx"),
         "speech",

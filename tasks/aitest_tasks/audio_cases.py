@@ -31,6 +31,7 @@ from aitest_tasks.noises import read_noise
 from aitest_tasks.seed_tables import LABEL, SEED_ID
 from aitest_tasks.voices import voice_of
 
+DIGITAL_SILENCE, STILL_S = "digital_silence", 0.01
 MEASURED = "measured"  # beside the drawn parameters of a case: what came out
 
 
@@ -107,7 +108,14 @@ def _spoken(component: VoiceOver, seeds: pa.Table, clips: list[Clip], base_dir: 
         except CannotSay as error:
             made.append(clip)
             reasons.append(str(error))
-    return [component.drawn() for _ in clips], reasons, made, [{} for _ in clips]
+    return [component.drawn() for _ in clips], reasons, made, [{DIGITAL_SILENCE: _digital_silence(clip)} for clip in made]
+
+
+def _digital_silence(clip: Clip) -> float:
+    """The share of a clip in which nothing moves at all for 10 ms or longer, as in no recording."""
+    still = np.flatnonzero(np.diff(clip.samples, prepend=np.nan, append=np.nan) != 0)  # where a new value begins
+    runs = np.diff(still)
+    return round(float(runs[runs >= STILL_S * clip.sample_rate].sum()) / max(len(clip.samples), 1), 3)
 
 
 def _noise(store: Store, job: dict[str, Any], sample_rate: int) -> Recordings | None:

@@ -19,7 +19,7 @@ from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of
 from aitest_tasks.group_scoring import group_block
-from aitest_tasks.groups import described, privileged, unknown_speakers
+from aitest_tasks.groups import described, of_group, privileged, unknown_speakers
 from aitest_tasks.hearing import clean_errors, group_wer, speech_report
 from aitest_tasks.property_report import finish, setting
 from aitest_tasks.querying import answer_book, run_errors
@@ -88,7 +88,7 @@ def _with_groups(
             run.suite.suite.random_seed,
             privileged(run, column.name),
         )
-        told_of = {name: told(part, of[name], confidence) for name, part in inside.items()}
+        told_of = {name: of_group(part, of[name], confidence) for name, part in inside.items()}
         one, parts = described(column.name, gaps, told_of, confidence)
         if base.heard.speakers is None:
             one, parts = unknown_speakers(one, parts)

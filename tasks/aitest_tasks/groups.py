@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
+from aitest_lib.metrics.wer import WordErrors
 from aitest_lib.reports.records import Disparity, GroupErrors
 from aitest_lib.reports.records import Errors as WordCounts
 from aitest_lib.scorers.figures import Figure
-from aitest_lib.stats.disparity import GroupGaps
+from aitest_lib.scorers.wer import told
+from aitest_lib.stats.disparity import TOO_FEW, GroupGaps
 from aitest_lib.stats.estimates import Estimate
 from aitest_tasks.runs import Run
 from aitest_tasks.transcripts import SPEAKER
 
 NO_SPEAKERS = f"nobody knows which clips are of one speaker: the data have no column `{SPEAKER}`"
+
+
+def of_group(found: WordErrors, speakers: NDArray[np.int64], confidence: float) -> WordCounts:
+    """The errors of a group, with bounds by speaker where there are enough of them."""
+    errors = told(found, speakers, confidence)
+    return errors if len(np.unique(speakers)) >= TOO_FEW else errors.model_copy(update={"low": None, "high": None})
 
 
 def privileged(run: Run, attribute: str) -> str | None:

@@ -310,7 +310,7 @@ def metric_values(metrics: list[Metric]) -> dict[str, float]:
 
 
 def figures(report: PropertyReport) -> dict[str, str]:
-    """The figures of a property as SVG, by file name: of images a panel a transform, of speech the noises, else one a metric."""
+    """The figures of a property as SVG, by file name: of images a panel a transform, of speech a noise, else a metric."""
     made = {}
     if report.adversarial is not None:
         return attack_figures(report.adversarial)

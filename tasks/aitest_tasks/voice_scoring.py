@@ -24,12 +24,13 @@ from aitest_lib.stats.disparity import disparity
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.audio_cases import DIGITAL_SILENCE, MEASURED
 from aitest_tasks.baseline import UNINTELLIGIBLE, Baseline, Errors, read_baseline
 from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, texts
 from aitest_tasks.components import components
 from aitest_tasks.contents import content_of
-from aitest_tasks.groups import described, privileged
+from aitest_tasks.groups import described, of_group, privileged
 from aitest_tasks.hearing import Hearing, speech_report
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.property_report import finish, setting
@@ -39,6 +40,7 @@ from aitest_tasks.seed_tables import RANK, SEED_ID
 from aitest_tasks.shown import FailureSample
 
 NO_OP = "no_op"
+MUCH_SILENCE = 0.05  # of a clip
 
 
 @dataclass(eq=False)
@@ -55,6 +57,7 @@ class Spoke:
     wer: NDArray[np.float64]
     errors: WordErrors
     twin: NDArray[np.object_]
+    silence: float  # the median share of digital silence in its clips
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -151,7 +154,9 @@ def read_voices(
             twin[asked & _none(other.skip) & (digests == other.digests)] = other.voice.label
         wrong = base.heard.errors(book, places, ranks)
         rates = base.heard.rates(book, places, ranks)
-        found.append(Spoke(component, refs, digests, places, skip, answered, rates, wrong, twin))
+        told = [json.loads(text).get(MEASURED, {}) for table in tables for text in table.column(PARAMS).to_pylist()]
+        silence = float(np.median([one.get(DIGITAL_SILENCE, 0.0) for one in told]))
+        found.append(Spoke(component, refs, digests, places, skip, answered, rates, wrong, twin, silence))
     return found
 
 
@@ -197,6 +202,8 @@ def _speaker(one: Spoke, second: float | None, confidence: float) -> SpeakerErro
     elif one.rate > UNINTELLIGIBLE:
         told_by = f"; a second recogniser does (WER {second:.2f})" if second is not None else ""
         note = f"it is not understood (WER {one.rate:.2f}): badly made, or badly served{told_by}"
+        if one.silence >= MUCH_SILENCE:
+            note += f"; {one.silence:.0%} of its audio is digital silence, which some recognisers do not stand"
     alike = int((~_none(one.twin)).sum())
     if excluded is None and alike:
         note = "; ".join(filter(None, [note, f"{alike} texts sound exactly as by another voice, and are left out"]))
@@ -224,7 +231,7 @@ def _groups(
         gaps = disparity(whole.errors, whole.words, names, groups, run.suite.suite.random_seed, privileged(run, attribute))
         numbers = np.unique(names, return_inverse=True)[1]
         inside = {group: np.array([other == group for other in groups], dtype=bool) for group in members}
-        told_of = {group: told(whole.take(mask), numbers[mask], confidence) for group, mask in inside.items()}
+        told_of = {group: of_group(whole.take(mask), numbers[mask], confidence) for group, mask in inside.items()}
         bad = [said.name for one, said in kept if attribute in one.voice.groups and one.rate > UNINTELLIGIBLE]
         unsure = (
             f"{', '.join(bad)} {'is' if len(bad) == 1 else 'are'} not understood: badly made, or badly served; name a second "
