@@ -76,18 +76,20 @@ class _Vault:
         return next(candidate for candidate in candidates if candidate not in self._names)
 
 
-def parse_curl(command: str) -> CurlRequest:
+def parse_curl(command: str, *, sends_file: bool = False) -> CurlRequest:
     """Reads `curl -X … -H … -d … -u … URL` (also over several lines).
 
     A bearer token, key, cookie or password in header, URL, `-u` or JSON body is replaced by `${NAME}`, which `notes`
-    names. Options that no card can express (forms, files, GET) are an `InputError`.
+    names. Options that no card can express (forms, files, GET) are an `InputError`. `sends_file`: the body may be a file
+    (`--data-binary @clip.wav`), which is then left out.
     """
     given = _options(_words(command))
     if len(given["url"]) != 1:
         raise InputError(f"got {len(given['url'])} addresses in the curl command, expected one; give `curl … URL`")
     vault = _Vault()
     method = _method(given)
-    body = _body(given, vault)
+    file = sends_file and any(part.startswith("@") for part in given["data"])
+    body = None if file else _body(given, vault)
     url, auth = _from_url(given["url"][0], vault)
     headers, from_headers = _from_headers(given["header"], vault)
     auth = from_headers or auth

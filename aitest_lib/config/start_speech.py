@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from aitest_lib.config.curl import CurlRequest
@@ -39,10 +38,9 @@ def speech_card(name: str, sample_rate: int | None, curl: CurlRequest | None) ->
     return "\n".join(lines) + "\n"
 
 
-def speech_card_like(ready: str, name: str, sample_rate: int | None) -> str:
-    """A copy of a ready card's text with the name and the clips' sample rate in place of its own."""
-    text = put(ready, "name", inline(slug(name)))
-    return text if sample_rate is None else re.sub(r"sample_rate: \d+", f"sample_rate: {sample_rate}", text, count=1)
+def speech_card_like(ready: str, name: str) -> str:
+    """A copy of a ready card's text with the name in place of its own. Its sample rate stays: clips are resampled to it."""
+    return put(ready, "name", inline(slug(name)))
 
 
 def speech_suite(

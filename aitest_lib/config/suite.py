@@ -23,6 +23,7 @@ from aitest_lib.errors import InputError, unknown
 from aitest_lib.metrics.transcripts import NORMALIZERS
 from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import SPECS, spec, specs_for
+from aitest_lib.properties.speech import FAULTS
 from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.audio.voice import VoiceOver
@@ -187,6 +188,9 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                 if metric in LEAST and bound is not None and bound < LEAST[metric]:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected at least {LEAST[metric]}; a tree cannot be smaller")
+                if metric in FAULTS and gate.min is not None:
+                    problem = "got a min, but the less of it the better: give a max"
+                    raise document.error((*at, "gates", metric), problem)
                 if metric in RATES and bound is not None and not 0 <= bound <= 1:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")

@@ -6,6 +6,8 @@ from aitest_lib.properties.base import SPEECH, PropertySpec
 from aitest_lib.properties.tabular import ROBUSTNESS
 
 WER = ("wer", "mean_wer", "cer", "substitution_rate", "deletion_rate", "insertion_rate", "empty_rate", "sentence_error_rate")
+FAULTS = frozenset((*WER, "clean_wer", "wer_rise", "wer_gap", "wer_ratio"))  # of which less is better
+OF_SLICES = ("wer", "accuracy")
 EVERYDAY = ("restaurant", "rain", "festival", "water_drip", "wind")  # the noises of the AITEST paper
 DECIBELS = [40, 30, 20, 10, 5, 0]
 MOST_RISE = 0.10

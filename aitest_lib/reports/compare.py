@@ -186,7 +186,8 @@ def _compared(
         notices.append(
             f"{both:,} seeds are in both runs (base {before:,}, candidate {after:,}); only their cases are compared."
         )
-    against_labels = old.seed_tolerance is not None and second["transform"].null_count == second.num_rows
+    numeric = old.seed_tolerance is not None and old.speech is None  # transcripts are judged as they were
+    against_labels = numeric and second["transform"].null_count == second.num_rows
     shared = join_cases(first, second, old.seed_tolerance if against_labels else None)
     counted = shared.per_seed(shared.compared & (shared.was == PASSED)) > 0
     failing = shared.per_seed(shared.newly_failing) > 0

@@ -88,8 +88,8 @@ class Errors(Record):
 
 
 class Level(Record):
-    """What was heard at one strength of a transform. `rise`: of the clips that are understood as they are, pooled WER minus
-    that of the same clips as they are, with one-sided bounds; `measured`: median of each figure measured on the clips."""
+    """What was heard at one strength of a transform. `rise`: pooled WER minus that of the same clips as they are, with
+    one-sided bounds; `measured`: median of each figure that was measured on the clips."""
 
     strength: float | None
     errors: Errors

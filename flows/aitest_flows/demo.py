@@ -125,13 +125,10 @@ def command() -> str:
 
 
 def _print_found(console: Console, report: RunReport) -> None:
-    accuracy = next(
-        (item for found in report.properties for item in found.metrics if item.name == "accuracy" and not item.slice), None
-    )
-    if accuracy is not None and accuracy.value is not None:
-        console.print(
-            f"   accuracy {accuracy.value:.3f} [{accuracy.low:.3f}, {accuracy.high:.3f}]", markup=False, highlight=False
-        )
+    name = "wer" if report.model.type == "speech-to-text" else "accuracy"
+    main = next((item for found in report.properties for item in found.metrics if item.name == name and not item.slice), None)
+    if main is not None and main.value is not None:
+        console.print(f"   {name} {main.value:.3f} [{main.low:.3f}, {main.high:.3f}]", markup=False, highlight=False)
     for found in report.properties:
         worst = sorted(found.gates, key=lambda gate: SEVERITY.index(gate.verdict))
         for gate in worst[:MOST_GATES]:

@@ -27,6 +27,9 @@ from aitest_tasks.sampling import changeable, sample, sampling_job
 from aitest_tasks.settings import Settings
 from aitest_tasks.synthesizing import needs_answers, synthesis_job, synthesis_of, write_synthesized
 
+OF_BREAKING_POINTS = ("median_breaking_point", "unbroken_rate")
+OF_GROUPS = ("wer_gap", "wer_ratio")  # of every attribute, whose groups only the answers set apart
+
 
 def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
     """The plan of a run as data (see `render.print_dry_run`). Generates the cases, which the run then finds stored."""
@@ -79,11 +82,12 @@ def _plan(run: Run) -> dict[str, Any]:
         ]
         judged = held_out(run) if grows else seeds["seeds"]
         parts = [(part.slice, count) for part, count in zip(parts_made, effective, strict=True)] or [({}, judged)]
+        searched = [(one.slice, seeds["seeds"]) for one in searches(run, index)]
         gates = [
             _gate(metric, gate, where, count, config.confidence)
             for metric, given in item.gates.items()
             for gate in (given if isinstance(given, list) else [given])
-            for where, count in ([(gate.slice, judged)] if gate.slice is not None else parts)
+            for where, count in _judged(metric, gate, parts, searched, judged)
         ]
         every += cases
         rows.append(
@@ -119,6 +123,15 @@ def _plan(run: Run) -> dict[str, Any]:
         "budget": run.budget,
         "properties": rows,
     }
+
+
+def _judged(metric: str, gate: Gate, parts: list[Any], searched: list[Any], judged: int) -> list[Any]:
+    """The slices that a gate judges, and how many seeds each has."""
+    if gate.slice is not None:
+        return [(gate.slice, judged)]
+    if metric in OF_BREAKING_POINTS:
+        return searched
+    return [({}, judged)] if metric in OF_GROUPS else parts
 
 
 def _most_flips(run: Run) -> int:

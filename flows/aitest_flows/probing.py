@@ -20,6 +20,7 @@ from aitest_lib.errors import InputError, ModelUnavailable, unknown
 from aitest_lib.models.opening import open_model
 from aitest_lib.models.probe import ProbeResult, probe
 from aitest_lib.types import Clip
+from aitest_tasks.audio_seeds import TEXT
 from aitest_tasks.model_registry import Registered, register_card, resolve_card
 from aitest_tasks.settings import Settings, open_settings
 from aitest_tasks.tracking import Tracking
@@ -99,7 +100,27 @@ def some_images(source: ImageSource, image: Image | None) -> list[NDArray[np.uin
 
 def some_clips(source: AudioSource, speech: Speech | None) -> list[Clip]:
     """Up to 60 clips from all over the data that can be used; `speech`: what the card says of them."""
-    return _some(source.rows, lambda positions: source.clips(positions, speech), lambda: source.index(speech), source.url)
+    return list(_clips_at(source, speech).values())
+
+
+def said_and_heard(card: Path, data: str | Path, found: ProbeResult) -> list[tuple[str, str]]:
+    """What is said in the clips that a recogniser was probed with, where the data tell, beside what it heard."""
+    loaded = load_card(card)
+    source = open_source(str(data), modality(loaded.card.type))
+    if not isinstance(source, AudioSource) or TEXT not in source.schema.names:
+        return []
+    clips = _clips_at(source, loaded.card.inputs.speech)
+    rate = next(iter(clips.values())).sample_rate
+    asked = [position for position, clip in clips.items() if clip.sample_rate == rate][: found.rows]
+    said = source.table.take(np.array(asked), [TEXT]).column(TEXT).to_pylist()
+    return [(text or "", str(heard or "")) for text, heard in zip(said, found.answers.labels.tolist(), strict=True)]
+
+
+def _clips_at(source: AudioSource, speech: Speech | None) -> dict[int, Clip]:
+    def read(positions: NDArray[np.int64]) -> Iterator[tuple[int, Clip]]:
+        return zip(positions.tolist(), source.clips(positions, speech), strict=True)
+
+    return dict(_some(source.rows, read, lambda: source.index(speech), source.url))
 
 
 def _some(rows: int, read: Callable[[NDArray[np.int64]], Iterator[T]], check: Callable[[], object], url: str) -> list[T]:

@@ -18,6 +18,7 @@ from aitest_lib.config.card import LoadedCard, model_info
 from aitest_lib.errors import ArtifactMissing, InputError, ModelUnavailable, StoreError
 from aitest_lib.models.opening import open_model
 from aitest_lib.reports.report import PropertyReport, RunReport
+from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.types import ArtifactRef, ModelInfo, Predictions
 from aitest_tasks.cases import text_of
 from aitest_tasks.inputs import Inputs, contents, joined, model_inputs, predict, private_columns
@@ -97,6 +98,8 @@ def replay_case(settings: Settings, run_id: str, case: str, version: str | None 
         raise StoreError(f"the input of case {row['case_id'][:12]} is gone or damaged ({row['input_uri']}); {AGAIN}") from error
     answers = _ask(card, info, run, joined(inputs))
     cells = [_cells(run, table) for table in tables]
+    if run.modality == "speech":
+        row["score"] = None  # the word error rate, and no score of the model's
     kept = [(row["expected"], None), (row["observed"], row["score"])] if len(inputs) == 2 else [(row["observed"], row["score"])]
     asked = [
         _answer(one, text, score, answers, at, info) for at, (one, (text, score)) in enumerate(zip(cells, kept, strict=True))
@@ -194,6 +197,8 @@ def _stored(run: Run, row: dict[str, Any]) -> tuple[list[pa.Table], list[Inputs]
     files = run.modality != "tabular"
     found = [_seed(run, row["seed_id"])] if row["transform"] is not None or files else [(case, place)]
     tables = [get_table(run.store, ref).slice(one, 1) for ref, one in found]
+    if str(row["transform"]).startswith(f"{VoiceOver.name} "):  # compared with the original voice, not with the seed
+        return tables, [_content(run, case, place)]
     inputs = [model_inputs(run, ref, np.array([one], np.int64)) for ref, one in found]
     if row["transform"] is not None:
         tables.append(tables[0] if files else get_table(run.store, case).slice(place, 1))

@@ -51,7 +51,8 @@ def write_start(
         raise InputError("got --from-curl and --like, expected one of them; leave one out")
     ready = ready_card(like) if like is not None else None
     if ready.card.type == "speech-to-text" if ready is not None else holds_audio(data):
-        return _write_speech_start(folder, data, label, name, parse_curl(curl) if curl is not None else None, ready)
+        call = parse_curl(curl, sends_file=True) if curl is not None else None
+        return _write_speech_start(folder, data, label, name, call, ready)
     if ready.card.type.startswith("image-") if ready is not None else holds_images(data):
         return _write_image_start(folder, data, label, name, parse_curl(curl) if curl is not None else None, ready)
     if ready is not None and not ready.card.type.startswith("tabular-"):
@@ -126,7 +127,7 @@ def _write_speech_start(
     rates = {clip.sample_rate for clip in some_clips(source, None)}
     rate = rates.pop() if len(rates) == 1 else None
     if ready is not None:
-        card, notes = speech_card_like(ready.text, name, rate), _about(ready)
+        card, notes = speech_card_like(ready.text, name), _about(ready)
     else:
         card = speech_card(name, rate, curl)
         notes = [

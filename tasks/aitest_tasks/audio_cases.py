@@ -31,7 +31,7 @@ from aitest_tasks.noises import read_noise
 from aitest_tasks.seed_tables import LABEL, SEED_ID
 from aitest_tasks.voices import voice_of
 
-DIGITAL_SILENCE, STILL_S = "digital_silence", 0.01
+SECONDS, DIGITAL_SILENCE, STILL_S = "seconds", "digital_silence", 0.01
 MEASURED = "measured"  # beside the drawn parameters of a case: what came out
 
 
@@ -42,18 +42,24 @@ def write_audio_cases(store: Store, job: dict[str, Any], base_dir: Path) -> dict
     tables, clips = [], list[Clip]()
     with one_thread():
         for component, rows in _pieces(job, whole.num_rows):
-            seeds = whole.take(pa.array(rows))
-            known = get_clips(store, content_of(whole), rows)
-            if isinstance(component, VoiceOver):
-                table, made = _cases(component, seeds, known, _spoken(component, seeds, known, base_dir))
-            elif isinstance(component, AudioTransform):
-                table, made = _cases(component, seeds, known, _transformed(component, store, seeds, known, job))
-            else:
-                raise TypeError(f"{job['component']} is no transform of speech")
+            table, made = _piece(component, store, job, whole, rows, base_dir)
             tables.append(table)
             clips += made
     content = put_clips(store, clips)
     return {"cases": put_table(store, with_content(pa.concat_tables(tables), content)).to_dict(), "content": content.to_dict()}
+
+
+def _piece(
+    component: Transform, store: Store, job: dict[str, Any], whole: pa.Table, rows: NDArray[np.int64], base_dir: Path
+) -> tuple[pa.Table, list[Clip]]:
+    """The cases of some rows. The untouched clips are let go with it, before what was made of them is stored."""
+    seeds = whole.take(pa.array(rows))
+    known = get_clips(store, content_of(whole), rows)
+    if isinstance(component, VoiceOver):
+        return _cases(component, seeds, known, _spoken(component, seeds, known, base_dir))
+    if isinstance(component, AudioTransform):
+        return _cases(component, seeds, known, _transformed(component, store, seeds, known, job))
+    raise TypeError(f"{job['component']} is no transform of speech")
 
 
 def clip_digests(clips: list[Clip]) -> NDArray[np.void]:
@@ -108,7 +114,11 @@ def _spoken(component: VoiceOver, seeds: pa.Table, clips: list[Clip], base_dir: 
         except CannotSay as error:
             made.append(clip)
             reasons.append(str(error))
-    return [component.drawn() for _ in clips], reasons, made, [{DIGITAL_SILENCE: _digital_silence(clip)} for clip in made]
+    return [component.drawn() for _ in clips], reasons, made, [_of_voice(clip) for clip in made]
+
+
+def _of_voice(clip: Clip) -> dict[str, float]:
+    return {SECONDS: round(len(clip.samples) / clip.sample_rate, 3), DIGITAL_SILENCE: _digital_silence(clip)}
 
 
 def _digital_silence(clip: Clip) -> float:

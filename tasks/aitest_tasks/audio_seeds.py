@@ -17,7 +17,7 @@ from aitest_lib.errors import InputError
 from aitest_tasks.file_seeds import Found, write_file_seeds
 
 TEXT = "text"
-PCM16_BYTES = 2
+SAMPLE_BYTES = 8  # of a clip in work: it and what is made of it, both float32
 
 
 def write_audio_seeds(
@@ -33,7 +33,7 @@ def write_audio_seeds(
         table=table,
         positions=index.positions,
         digests=index.digests,
-        sizes=index.lengths * PCM16_BYTES,
+        sizes=index.lengths * SAMPLE_BYTES,
         read=lambda positions: source.clips(positions, speech),
         put=lambda clips: put_clips(store, clips),
         labels=[],

@@ -15,7 +15,6 @@ from aitest_lib.artifacts.store import Store
 from aitest_lib.metrics.wer import WordErrors, count_errors
 from aitest_lib.reports.explain_speech import explain_speech_case
 from aitest_lib.reports.records import Level, SpeechReport, Sweep
-from aitest_lib.reports.slices import SliceColumn
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import Tally
 from aitest_lib.scorers.wer import rise_figures, told, unheard, wer_figures
@@ -122,15 +121,13 @@ def clean_errors(base: Baseline, book: AnswerBook) -> WordErrors:
 def component_figures(
     tallies: list[Tally], heard: list[Heard], clean: WordErrors, units: NDArray[np.int64]
 ) -> list[list[Figure]]:
-    """WER under every component, over all clips whose case and seed are answered; at the end its rise, over those of them that
-    are understood untouched: of the others noise could only make something better."""
+    """WER and, at the end, its rise under every component, over all clips whose case and seed are answered."""
     found = []
     for tally, one in zip(tallies, heard, strict=True):
-        used, right = tally.effective, tally.trials
-        lost = [unheard(clean.take(tally.error & ~clean.silent & part)) for part in (True, tally.right_seed)]
-        figures = wer_figures(one.errors.take(used), units[used], tally.slice, lost=lost[0], component=True)
-        rise = rise_figures(one.errors.take(right), clean.take(right), units[right], tally.slice, lost=lost[1])
-        found.append(figures + rise)
+        used, lost = tally.effective, unheard(clean.take(tally.error & ~clean.silent))
+        case = one.errors.take(used)
+        figures = wer_figures(case, units[used], tally.slice, lost=lost, component=True)
+        found.append(figures + rise_figures(case, clean.take(used), units[used], tally.slice, lost=lost))
     return found
 
 
@@ -142,21 +139,21 @@ def group_wer(base: Baseline, found: WordErrors, known: NDArray[np.bool_], lost:
     return [
         *wer_figures(found.take(known), units[known], {}, lost=failed),
         Figure(name="accuracy", estimate=right),
-        *slice_wer(base.columns, found, known, units),
+        *slice_figures(base, found, known, units),
     ]
 
 
-def slice_wer(
-    columns: list[SliceColumn], found: WordErrors, known: NDArray[np.bool_], units: NDArray[np.int64]
-) -> list[Figure]:
-    """The pooled WER in every slice of every column."""
+def slice_figures(base: Baseline, found: WordErrors, known: NDArray[np.bool_], units: NDArray[np.int64]) -> list[Figure]:
+    """The pooled WER and the accuracy in every slice of every column."""
     figures = []
-    for column in columns:
+    for column in base.columns:
         if not 1 < len(column.names) <= MOST_SLICE_VALUES:
             continue
         for code, name in sorted(enumerate(column.names), key=lambda item: item[1]):
             inside = known & (column.codes == code)
-            figures.append(wer_figures(found.take(inside), units[inside], {column.name: name})[0])
+            where = {column.name: name}
+            figures.append(wer_figures(found.take(inside), units[inside], where)[0])
+            figures.append(Figure(name="accuracy", slice=where, estimate=rate_of_rows(base.right[inside], units[inside])))
     return figures
 
 
@@ -217,5 +214,7 @@ def sweeps(
 
 def sweep_name(component: Transform) -> str:
     """The transform, and what else tells it from others but its strength: of an interference its noise."""
-    rest = [str(value) for key, value in component.slice.items() if key not in ("transform", component.strength)]
-    return " ".join([component.name, *rest])
+    shown = {key: str(value) for key, value in component.slice.items() if key not in ("transform", component.strength)}
+    if "recordings" in shown and "noise" not in shown:
+        shown["noise"] = f"of {shown['recordings']}"
+    return " ".join([component.name, *(value for key, value in shown.items() if key != "recordings")])

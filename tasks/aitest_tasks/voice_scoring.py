@@ -24,7 +24,7 @@ from aitest_lib.stats.disparity import disparity
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
-from aitest_tasks.audio_cases import DIGITAL_SILENCE, MEASURED
+from aitest_tasks.audio_cases import DIGITAL_SILENCE, MEASURED, SECONDS
 from aitest_tasks.baseline import UNINTELLIGIBLE, Baseline, Errors, read_baseline
 from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, texts
@@ -39,7 +39,7 @@ from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import RANK, SEED_ID
 from aitest_tasks.shown import FailureSample
 
-NO_OP = "no_op"
+NO_OP, REPEATED = "no_op", "not_applicable"
 MUCH_SILENCE = 0.05  # of a clip
 
 
@@ -58,6 +58,7 @@ class Spoke:
     errors: WordErrors
     twin: NDArray[np.object_]
     silence: float  # the median share of digital silence in its clips
+    seconds: NDArray[np.float64]  # of its clips
 
     @property
     def usable(self) -> NDArray[np.bool_]:
@@ -117,7 +118,8 @@ def score_voices(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     speakers = [_speaker(one, _second_rate(base, one, second), confidence) for one in spoken]
     disparities, gaps = _groups(run, spoken, speakers, confidence)
     clean = joined_all([one.errors.take(one.usable) for one in spoken])
-    report = speech_report(base, original.errors, original.usable, float(run.prepared["seconds"]), confidence)
+    seconds = float(sum(one.seconds[one.usable].sum() for one in spoken))
+    report = speech_report(base, original.errors, original.usable, seconds, confidence)
     report = report.model_copy(
         update={
             "clean": told(clean, np.arange(len(clean)), confidence).model_copy(update={"low": None, "high": None}),
@@ -137,6 +139,8 @@ def read_voices(
     """What is known of every voice, in the order of the suite; one that sounds like an earlier one in a text is its twin."""
     found: list[Spoke] = []
     shards, ranks = len(run.seeds), np.arange(len(base.places))
+    first = np.zeros(len(ranks), bool)
+    first[list({text: rank for rank, text in reversed(list(enumerate(base.heard.references)))}.values())] = True
     for place, component in enumerate(components(run, index)):
         if not isinstance(component, VoiceOver):
             raise TypeError(f"{component.name} is no voice")
@@ -144,6 +148,7 @@ def read_voices(
         tables = [get_table(run.store, ref) for ref in refs]
         digests = np.concatenate([input_digests(run, table) for table in tables])
         skip = np.array([status for table in tables for status in table.column(STATUS).to_pylist()], dtype=object)
+        skip[_none(skip) & ~first] = REPEATED  # a voice says a text once, however many clips have it
         asked = _none(skip)
         places = np.where(asked, book.find(digests), -1)
         answered = errors.answered(digests, places)
@@ -156,7 +161,8 @@ def read_voices(
         rates = base.heard.rates(book, places, ranks)
         told = [json.loads(text).get(MEASURED, {}) for table in tables for text in table.column(PARAMS).to_pylist()]
         silence = float(np.median([one.get(DIGITAL_SILENCE, 0.0) for one in told]))
-        found.append(Spoke(component, refs, digests, places, skip, answered, rates, wrong, twin, silence))
+        lasting = np.array([one.get(SECONDS, 0.0) for one in told])
+        found.append(Spoke(component, refs, digests, places, skip, answered, rates, wrong, twin, silence, lasting))
     return found
 
 

@@ -13,6 +13,7 @@ from aitest_lib.config.card import load_card
 from aitest_lib.errors import UnavailableError
 from aitest_lib.models.answers import input_word
 
+MOST_HEARD = 3
 DataFile = Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Rows or images to ask the model with.")]
 
 
@@ -32,8 +33,10 @@ def register(card: CardFile, data: DataFile = None) -> None:
 
 def probe(card: CardFile, data: DataFile = None) -> None:
     """Ask the model behind a card a few inputs and say how it answers."""
-    from aitest_flows.probing import no_scores, probe_card
+    from aitest_flows.probing import no_scores, probe_card, said_and_heard
     from aitest_flows.render import print_table
+    from aitest_lib.metrics.transcripts import normalized
+    from aitest_lib.metrics.wer import count_errors
 
     settings_for_command()
     found = probe_card(card, data)
@@ -48,6 +51,10 @@ def probe(card: CardFile, data: DataFile = None) -> None:
         (f"one {word} takes", f"{found.seconds_per_call * 1e3:,.1f} ms"),
         (f"of a batch, one {word} takes", f"{found.seconds_per_row * 1e3:,.2f} ms"),
     ]
+    if heard := said_and_heard(card, data, found) if data is not None else []:
+        errors = count_errors([normalized(said) for said, _ in heard], [normalized(text) for _, text in heard]).pooled()
+        rows.append(("WER", "undefined: nothing is said" if errors.wer is None else f"{errors.wer:.3f}"))
+        rows += [("said / heard", f"{said} / {text or '(nothing)'}") for said, text in heard[:MOST_HEARD]]
     print_table(str(card), ["", ""], rows, out)
     if found.problems:
         raise UnavailableError("\n".join(found.problems))
