@@ -114,7 +114,8 @@ def breaking_words(found: Sequence[BreakingPoints], noun: str = "image") -> str:
         f"{median_words(item)} for {clip(item.transform, 60)}, of the {1 - unbroken_share(item):.0%} of the {noun}s that break"
         for item in broken[:MAX_NAMED]
     ]
-    return f"The smallest failing strength found is in the median {listed(named)}."
+    least = "smallest" if noun == "image" else "weakest"
+    return f"The {least} failing strength found is in the median {listed(named)}."
 
 
 def median_words(found: BreakingPoints) -> str:

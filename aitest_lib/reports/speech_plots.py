@@ -23,6 +23,7 @@ from aitest_lib.reports.tables import clip, minus_signs, number, printable
 WIDTH, HEIGHT = 470.0, 262.0  # px of a figure
 PANEL_WIDTH, PANEL_HEIGHT = 250.0, 176.0  # px of a small one
 MAX_LINES = 8  # noises in one figure; what is beyond stays in the tables
+FEW_BANDS = 3
 MAX_TICKS = 9
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 448.0, 30.0, 214.0
 _DASHES = ("none", "7 4", "2 3", "9 3 2 3", "4 2", "12 4", "1 4", "9 3 2 3 2 3")
@@ -60,7 +61,8 @@ def noise_plot(sweeps: Sequence[Sweep], clean: Errors, axis: str, palette: Palet
         marks.append(svg.text(x(tick), _BOTTOM + 19, minus_signs(f"{tick:.4g}"), palette.muted, "middle"))
     marks.append(svg.text((_LEFT + _RIGHT) / 2, HEIGHT - 9, axis, palette.ink, "middle", 600))
     marks.append(_clean(clean, up, _LEFT, _RIGHT, palette))
-    marks += [_curve(sweep, place, x, up, palette) for place, sweep in reversed(list(enumerate(shown)))]
+    shade = 0.13 if len(shown) <= FEW_BANDS else 0.05  # many of them would make one brown ground
+    marks += [_curve(sweep, place, x, up, palette, shade) for place, sweep in reversed(list(enumerate(shown)))]
     legend = _legend(shown, palette) if palette.standalone else []
     said = "; ".join(_told(sweep) for sweep in shown)
     return _figure(WIDTH, HEIGHT + 20 * len(legend), f"Pooled WER over {axis}: {said}", [*marks, *legend], palette)
@@ -144,14 +146,14 @@ def _known(sweep: Sweep) -> list[tuple[float, Level]]:
     return [(level.strength, level) for level in sweep.levels if level.strength is not None and level.errors.wer is not None]
 
 
-def _curve(sweep: Sweep, place: int, x: Scale, up: Scale, palette: Palette) -> str:
+def _curve(sweep: Sweep, place: int, x: Scale, up: Scale, palette: Palette, shade: float) -> str:
     colour, width, dash = _style(place, palette)
     known = sorted(_known(sweep), key=lambda item: -item[0])
     points = [(x(strength), up(level.errors.wer or 0.0)) for strength, level in known]
     bounded = [(x(strength), level.errors) for strength, level in known if level.errors.low is not None]
     upper = [(at, up(up.high if errors.high is None else errors.high)) for at, errors in bounded]
     lower = [(at, up(errors.low or 0.0)) for at, errors in bounded]
-    marks = [svg.polygon([*upper, *reversed(lower)], colour, 0.13)] if len(bounded) > 1 else []
+    marks = [svg.polygon([*upper, *reversed(lower)], colour, shade)] if len(bounded) > 1 else []
     if len(known) == 1 and bounded:
         marks = [svg.line(points[0][0], upper[0][1], points[0][0], lower[0][1], colour, 2)]
     if len(points) > 1:

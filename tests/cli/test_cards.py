@@ -85,9 +85,8 @@ def test_init_like_for_speech_writes_a_card_and_a_suite_that_load(name, project)
 
 def test_init_with_clips_without_groups_suggests_voices(project):
     write_manifest(project, [{"path": row["path"], "text": row["text"]} for row in clips(texts=1)])
-    done = project.here(
-        "init", "--data", "clips.csv", "--from-curl", "curl -X POST http://127.0.0.1:1/p -H 'X-Team: 1' -d '{}'"
-    )
+    call = "curl -X POST http://127.0.0.1:1/p -H 'X-Team: 1' --data-binary @clip.wav"
+    done = project.here("init", "--data", "clips.csv", "--from-curl", call)
     assert done.code == 0, done.text
     card = load_card(project.folder / "model.yaml").card
     assert (card.endpoint.url, card.endpoint.body) == ("http://127.0.0.1:1/p", "raw")
