@@ -216,7 +216,7 @@ def photograph_speech(project: Project) -> None:
     with chromium() as browser:
         browser.get(page.as_uri())
         browser.execute_script(TO_TOP, "WER against noise")
-        save(browser, "report-speech.png", "WER against noise", 640)
+        save(browser, "report-speech.png", "WER against noise", 385)
 
 
 def photograph_tree(project: Project) -> None:
