@@ -314,7 +314,7 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
 def transforms_of(config: PropertyConfig, document: Document, at: Location) -> list[Transform]:
     """The components of a property, sweeps spread out (a list in the strength parameter is one component each)."""
     if spec(config.property).by_voices:
-        return [VoiceOver(config=voice.model_dump(mode="json", exclude_unset=True)) for voice in config.voices or []]
+        return [VoiceOver(config=voice.model_dump(mode="json", exclude_defaults=True)) for voice in config.voices or []]
     return parts_of(config.property, config.transforms, document, at)[0]
 
 

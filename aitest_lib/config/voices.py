@@ -82,7 +82,7 @@ def voices_of(configs: Sequence[VoiceConfig], document: Document, at: Location, 
     seen: list[Any] = []
     for place, config in enumerate(configs):
         where = (*at, place)
-        shown = config.model_dump(mode="json", exclude_unset=True)
+        shown = config.model_dump(mode="json", exclude_defaults=True)
         what = {key: value for key, value in shown.items() if key != "groups"}
         if what in seen:
             raise document.error(where, f"the voice {config.voice} is there twice; remove one")

@@ -133,6 +133,7 @@ def manifest_table(url: str, expected: str, first: Sequence[str]) -> tuple[pa.Ta
         raise InputError(f"data {url}: got both columns path and file, but `file` is what aitest calls the path; rename it")
     front = ["path", *first]
     order = sorted(columns, key=lambda name: front.index(name) if name in front else len(front))
+    source.rows  # noqa: B018 -- says so where there are none
     return pa.concat_tables(source.batches(order)), source.digest()
 
 

@@ -109,7 +109,7 @@ def _judged_by(metric: str, gate: Gate, figures: Sequence[Figure]) -> list[Figur
         found = components or [figure for figure in named if not figure.slice] or named
     else:
         wanted = gate.slice
-        within = [one for one in named if all(key in one.slice and _same(one.slice[key], wanted[key]) for key in wanted)]
+        within = [one for one in named if all(key in one.slice and is_same(one.slice[key], wanted[key]) for key in wanted)]
         exact = [figure for figure in within if len(figure.slice) == len(wanted)]
         found = exact or (within if wanted else [])
     if found:
@@ -124,7 +124,7 @@ def _words(slice: dict[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in slice.items()) or "the whole"
 
 
-def _same(shown: Any, wanted: Any) -> bool:
+def is_same(shown: Any, wanted: Any) -> bool:
     """Is it the value that the gate names: 1 and 1.0 are, and the number 1 is the category "1"."""
     return label_text(shown) == label_text(wanted) or (_is_number(shown) and _is_number(wanted) and shown == wanted)
 

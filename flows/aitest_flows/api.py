@@ -63,7 +63,8 @@ def audit(
     """Default properties and gates for a model, run at once.
 
     `model`: path of a card, or any object with `predict` (and `predict_proba`), or a callable. `data`: path or DataFrame; of
-    images an array N×H×W(×C), or images and labels `(x, y)`. The type of an object is guessed from the data (from the label:
+    images an array N×H×W(×C), or images and labels `(x, y)`; of speech a list of clips (`Clip`, or samples and sample rate), or
+    clips and transcripts. The type of an object is guessed from the data (from the label:
     numbers with many values are a regressor's) unless `model_type` says it.
     """
     settings = open_settings()
@@ -74,9 +75,13 @@ def audit(
     import numpy as np
 
     given = None if isinstance(data, str | Path) else data
+    from aitest_lib.config.templates import modality
+
     images = isinstance(data, tuple | np.ndarray)
-    kind = model_type or ("image-classifier" if images else _guess_type(data, label))
-    label = "label" if isinstance(data, tuple) else label
+    speech = _are_clips(data[0] if isinstance(data, tuple) and len(data) == 2 else data)
+    guess = "speech-to-text" if speech else "image-classifier" if images else None
+    kind = model_type or guess or _guess_type(data, label)
+    label = LABELS.get(modality(kind), label) if isinstance(data, tuple) else label
     suite = _suite_for(
         name or "audit",
         {"card": "in-memory"},
@@ -290,6 +295,13 @@ def _default_gates(spec: PropertySpec, label: str | None) -> dict[str, Any]:
         for metric, gate in spec.default_gates.items()
         if free or metric in LABEL_FREE
     }
+
+
+def _are_clips(data: Any) -> bool:
+    from aitest_lib.types import Clip
+
+    first = data[0] if isinstance(data, list) and data else None
+    return isinstance(first, Clip) or (isinstance(first, tuple) and len(first) == 2 and isinstance(first[1], int))
 
 
 def _guess_type(data: Any, label: str | None) -> str:

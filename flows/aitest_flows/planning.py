@@ -63,10 +63,14 @@ def _plan(run: Run) -> dict[str, Any]:
         run.__dict__.pop("prepared", None)
         every = (every if needs_answers(synthesize) else []) + seeds["shards"]
     rows = []
+    spoken = 0  # texts by voices, of which some may sound alike
     grown: dict[int, list[dict[str, Any]]] = {}  # shards of the rows that a surrogate is grown on
     for index in run.properties:
         item = config.properties[index]
         parts_made = components(run, index)
+        if spec(item.property).by_voices:  # voices say nothing now: a service would have to be paid
+            spoken += len(parts_made) * int(seeds["seeds"])
+            parts_made = []
         cases = [write(run, generation_job(run, part, shard))["cases"] for part in parts_made for shard in run.seeds]
         grows = spec(item.property).shape == "surrogate"
         if grows:
@@ -99,7 +103,9 @@ def _plan(run: Run) -> dict[str, Any]:
                 "gates": gates,
             }
         )
-    examples = sum(_most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips)
+    examples = spoken + sum(
+        _most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips
+    )
     examples += sum(item.search.queries * seeds["seeds"] for index in run.properties for item in searches(run, index))
     examples += sum(most_generated(run, index, sum(ref["rows"] for ref in growing)) for index, growing in grown.items())
     examples += sum(search.queries * seeds["seeds"] for index in run.properties for search in attacks(run, index))

@@ -158,7 +158,11 @@ def generate(run: Run, name: str, jobs: list[dict[str, Any]]) -> list[dict[str, 
     with threads as runner:
         futures: list[Any] = [runner.submit(make, {"job": job, "run_uri": run.uri}) for job in jobs]
         results = results_of(futures, lambda done: live.progress(name, "generate", done, len(jobs)))
-    made = made_again(run.store, results, lambda place: make.with_options(refresh_cache=True)(jobs[place], run.uri))
+    again = make.with_options(refresh_cache=True)
+    made = made_again(run.store, results, lambda place: again(jobs[place], run.uri))
+    for place, one in enumerate(made):
+        if one.get("unsaid") and one["made_by"] != run.run_id:  # what a voice failed to say in another run is tried once more
+            made[place] = again(jobs[place], run.uri)
     return [one["cases"] for one in made]
 
 

@@ -24,7 +24,7 @@ from aitest_lib.transforms.base import Transform
 from aitest_lib.types import ArtifactRef, Clip
 from aitest_lib.voices.base import CannotSay
 from aitest_lib.voices.speaking import speak
-from aitest_tasks.case_tables import PARAMS, case_table, pieces
+from aitest_tasks.case_tables import PARAMS, STATUS, case_table, pieces
 from aitest_tasks.contents import content_of, with_content
 from aitest_tasks.memory import one_thread
 from aitest_tasks.noises import read_noise
@@ -32,6 +32,7 @@ from aitest_tasks.seed_tables import LABEL, SEED_ID
 from aitest_tasks.voices import voice_of
 
 SECONDS, DIGITAL_SILENCE, STILL_S = "seconds", "digital_silence", 0.01
+UNSAID = "unsaid"  # a voice failed to say the text
 MEASURED = "measured"  # beside the drawn parameters of a case: what came out
 
 
@@ -46,7 +47,9 @@ def write_audio_cases(store: Store, job: dict[str, Any], base_dir: Path) -> dict
             tables.append(table)
             clips += made
     content = put_clips(store, clips)
-    return {"cases": put_table(store, with_content(pa.concat_tables(tables), content)).to_dict(), "content": content.to_dict()}
+    whole_table = with_content(pa.concat_tables(tables), content)
+    unsaid = sum(status == UNSAID for status in whole_table.column(STATUS).to_pylist())
+    return {"cases": put_table(store, whole_table).to_dict(), "content": content.to_dict(), "unsaid": unsaid}
 
 
 def _piece(
@@ -67,7 +70,9 @@ def clip_digests(clips: list[Clip]) -> NDArray[np.void]:
     return np.frombuffer(b"".join(bytes.fromhex(clip_digest(one)) for one in clips), dtype="V16")
 
 
-Made = tuple[list[dict[str, Any]], list[str | None], list[Clip], list[dict[str, Any]]]  # drawn, why not, clips, measured
+Status = tuple[str, str]
+# What was drawn, why there is no case, the clips, what was measured, and the status of cases that could not be made.
+Made = tuple[list[dict[str, Any]], list[str | None], list[Clip], list[dict[str, Any]], list[Status | None]]
 
 
 def _pieces(job: dict[str, Any], seeds: int) -> list[tuple[Transform, NDArray[np.int64]]]:
@@ -77,9 +82,9 @@ def _pieces(job: dict[str, Any], seeds: int) -> list[tuple[Transform, NDArray[np
 
 
 def _cases(component: Transform, seeds: pa.Table, clips: list[Clip], result: Made) -> tuple[pa.Table, list[Clip]]:
-    params, reasons, made, measured = result
+    params, reasons, made, measured, broken = result
     distance = np.array([_distance(seed, case) for seed, case in zip(clips, made, strict=True)])
-    columns = case_table(component, seeds, params, reasons, clip_digests(made), [None] * len(clips), distance, "clip")
+    columns = case_table(component, seeds, params, reasons, clip_digests(made), broken, distance, "clip")
     told = [
         canonical_json({**drawn, MEASURED: facts} if facts else drawn) for drawn, facts in zip(params, measured, strict=True)
     ]
@@ -99,22 +104,23 @@ def _transformed(component: AudioTransform, store: Store, seeds: pa.Table, clips
         if reasons[place] is None:
             changed = component.apply(clip, params[place], noise)
             made[place], measured[place] = changed.clip, changed.measured
-    return params, reasons, made, measured
+    return params, reasons, made, measured, [None] * len(clips)
 
 
 def _spoken(component: VoiceOver, seeds: pa.Table, clips: list[Clip], base_dir: Path) -> Made:
-    """What a voice cannot say has no case."""
+    """Where nothing is said there is no case; what the voice fails to say is told as an error of its case."""
     voice = voice_of(component, base_dir)
     texts = seeds.column(LABEL).to_pylist()
-    reasons, made = list[str | None](), list[Clip]()
-    for text, clip in zip(texts, clips, strict=True):
+    reasons: list[str | None] = [None if text.strip() else "nothing is said in the clip" for text in texts]
+    made, broken = list(clips), list[Status | None]([None] * len(clips))
+    for place, (text, clip, reason) in enumerate(zip(texts, clips, reasons, strict=True)):
+        if reason is not None:
+            continue
         try:
-            made.append(speak(voice, text, clip.sample_rate))
-            reasons.append(None)
+            made[place] = speak(voice, text, clip.sample_rate)
         except CannotSay as error:
-            made.append(clip)
-            reasons.append(str(error))
-    return [component.drawn() for _ in clips], reasons, made, [_of_voice(clip) for clip in made]
+            broken[place] = (UNSAID, str(error))
+    return [component.drawn() for _ in clips], reasons, made, [_of_voice(clip) for clip in made], broken
 
 
 def _of_voice(clip: Clip) -> dict[str, float]:

@@ -18,8 +18,8 @@ from aitest_lib.scorers.oracle import Classes, Oracle, classes_of, regression_or
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
-from aitest_tasks.seed_tables import LABEL
-from aitest_tasks.transcripts import SPEAKER, Transcripts, read_transcripts
+from aitest_tasks.seed_tables import LABEL, SECONDS, SPEAKER_CODE
+from aitest_tasks.transcripts import Transcripts, read_transcripts
 
 WER_TOLERANCE = 0.1  # by which the word error rate may rise and the case still pass
 UNINTELLIGIBLE = 0.5  # word error rate above which an untouched clip is not understood
@@ -87,22 +87,22 @@ class Baseline:
 
 def read_baseline(run: Run, book: AnswerBook, errors: Errors, config: PropertyConfig) -> Baseline:
     """Reads the seeds shard by shard and looks up their answers; `config`: of the property, for its tolerances."""
-    digests, label_values, speakers = [], [], list[Any]()
+    digests, label_values, speakers, seconds = [], [], list[int](), list[float]()
     slices = _SliceBuilder(run)
     for ref in run.seeds:
         table = get_table(run.store, ref)
         digests.append(input_digests(run, table))
         if LABEL in table.column_names:
             label_values.append(table.column(LABEL).to_pylist())
-        if SPEAKER in table.column_names:
-            speakers += table.column(SPEAKER).to_pylist()
+        speakers += table.column(SPEAKER_CODE).to_pylist() if SPEAKER_CODE in table.column_names else []
+        seconds += table.column(SECONDS).to_pylist() if SECONDS in table.column_names else []
         slices.add(table)
     ids = np.concatenate(digests)
     places = book.find(ids)
     answered = errors.answered(ids, places)
     if run.modality == "speech":
         said = [value for part in label_values for value in part] if label_values else None
-        transcripts = read_transcripts(run, book, config, places, said, speakers or None)
+        transcripts = read_transcripts(run, book, config, places, said, speakers, ids, seconds)
         return _of_transcripts(book, config, answered, places, transcripts, slices.columns)
     classifier = run.info.type.endswith("-classifier")
     if classifier:

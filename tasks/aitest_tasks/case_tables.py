@@ -49,7 +49,7 @@ def case_table(
     unchanged = digests == np.frombuffer(b"".join(seeds.column(DIGEST).to_pylist()), dtype="V16")
     ends = []
     for no_case, same, broken in zip(not_applicable, unchanged, reasons, strict=True):
-        no_op = ("no_op", f"the transform left the {noun} as it was") if same else broken
+        no_op = broken or (("no_op", f"the transform left the {noun} as it was") if same else None)
         ends.append(no_op if no_case is None else ("not_applicable", no_case))
     texts = [canonical_json(one) for one in params]
     return {

@@ -20,13 +20,15 @@ from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of
 from aitest_tasks.group_scoring import group_block
 from aitest_tasks.groups import described, of_group, privileged, unknown_speakers
-from aitest_tasks.hearing import clean_errors, group_wer, speech_report
+from aitest_tasks.hearing import clean_errors, group_wer, heard_seconds, speech_report
 from aitest_tasks.property_report import finish, setting
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
+from aitest_tasks.seed_tables import SPEAKER
 from aitest_tasks.shown import FailureSample
-from aitest_tasks.transcripts import SPEAKER
 from aitest_tasks.voice_scoring import score_voices
+
+MISSING = "missing"  # as slices call it
 
 
 def score_fairness(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def _score_recordings(run: Run, config: PropertyConfig, job: dict[str, Any]) -> 
             log.add(block)
             live.progress(config.property, "score", number + 1, len(run.seeds))
     found = clean_errors(base, book)
-    report = speech_report(base, found, known, float(run.prepared["seconds"]), confidence)
+    report = speech_report(base, found, known, heard_seconds(base), confidence)
     figures = group_wer(base, found, known, outcome == ERROR)
     report, gaps = _with_groups(run, base, found, report, confidence)
     ranked = rank_slices(base.columns, known, outcome == FAILED, confidence)
@@ -78,20 +80,21 @@ def _with_groups(
         groups = np.array(column.names, dtype=object)[column.codes]
         for unit, group in zip(units.tolist(), groups.tolist(), strict=True):
             members.setdefault(unit, {})[column.name] = str(group)
-        inside = {str(name): found.take(known & (groups == name)) for name in column.names}
-        of = {str(name): units[known & (groups == name)] for name in column.names}
+        counted = known & (groups != MISSING)  # whose group nobody knows is in none
+        inside = {str(name): found.take(counted & (groups == name)) for name in column.names}
+        of = {str(name): units[counted & (groups == name)] for name in column.names}
         gaps = disparity(
-            found.errors[known],
-            found.words[known],
-            [names[place] for place in np.flatnonzero(known)],
-            [str(group) for group in groups[known]],
+            found.errors[counted],
+            found.words[counted],
+            [names[place] for place in np.flatnonzero(counted)],
+            [str(group) for group in groups[counted]],
             run.suite.suite.random_seed,
             privileged(run, column.name),
         )
         told_of = {name: of_group(part, of[name], confidence) for name, part in inside.items()}
         one, parts = described(column.name, gaps, told_of, confidence)
         if base.heard.speakers is None:
-            one, parts = unknown_speakers(one, parts)
+            one, parts = unknown_speakers(one, parts, str(base.heard.unknown))
         disparities.append(one)
         figures += parts
     speakers = []
@@ -111,7 +114,10 @@ def speaker_names(run: Run, base: Baseline) -> dict[int, str]:
     numbers = base.heard.units if base.heard.speakers is None else base.heard.speakers
     start = 0
     for ref in run.seeds:
-        for place, name in enumerate(get_table(run.store, ref, [SPEAKER]).column(SPEAKER).to_pylist()):
-            found.setdefault(int(numbers[start + place]), "unknown" if name is None else text_of(name))
+        table = get_table(run.store, ref)
+        known = table.column(SPEAKER).to_pylist() if SPEAKER in table.column_names else [None] * ref.rows  # private
+        for place, name in enumerate(known):
+            number = int(numbers[start + place])
+            found.setdefault(number, f"speaker {number + 1}" if name is None else text_of(name))
         start += ref.rows
     return found

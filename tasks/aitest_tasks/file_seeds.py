@@ -4,7 +4,7 @@ beside them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Found:
     """What one pass over the files found, in the order of the source: arrays and the table are (n,), of the usable ones.
 
     `sizes`: bytes of each in memory; `read`: the contents at positions of the source, one by one; `put`: stores contents;
-    `labels`: those seen; `strata`: codes of the labels to sample by, or None.
+    `labels`: those seen; `strata`: codes of the labels to sample by, or None; `more`: further columns of the seeds.
     """
 
     table: pa.Table
@@ -44,6 +44,7 @@ class Found:
     strata: NDArray[np.int64] | None
     unreadable: Sequence[Any]
     converted: dict[str, int]
+    more: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def write_file_seeds(
@@ -69,6 +70,7 @@ def write_file_seeds(
             RANK: pa.array(np.arange(start, end, dtype=np.int32)),
             DIGEST: pa.array([item.tobytes() for item in found.digests[chosen.positions[start:end]]], pa.binary(16)),
         }
+        extra |= {name: pa.array(values[chosen.positions[start:end]]) for name, values in found.more.items()}
         if data.label:
             extra[LABEL] = part.column(data.label)
         stored = found.put([next(files) for _ in range(start, end)])

@@ -67,7 +67,8 @@ def generation_job(
 def generate_cases(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     """Draws and applies a transform to a shard of seeds; returns the references of its cases, and of their images or clips."""
     live.check_stopped()
-    return write(open_run(run_uri), job)
+    run = open_run(run_uri)
+    return write(run, job) | {"made_by": run.run_id}
 
 
 def write(run: Run, job: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores, read_baseline
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.contents import content_of
-from aitest_tasks.hearing import Hearing, clean_errors, group_wer, speech_report
+from aitest_tasks.hearing import Hearing, clean_errors, group_wer, heard_seconds, speech_report
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
@@ -59,7 +59,7 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     ranked = rank_slices(base.columns, known, outcome == FAILED, confidence)
     if base.transcripts is not None:
         found = clean_errors(base, book)
-        report = speech_report(base, found, known, float(run.prepared["seconds"]), confidence)
+        report = speech_report(base, found, known, heard_seconds(base), confidence)
         figures = group_wer(base, found, known, outcome == ERROR)
         return finish(run, config, figures, base, log, writer, sample, ranked, speech=report)
     figures, table = _group_figures(

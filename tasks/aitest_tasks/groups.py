@@ -15,9 +15,6 @@ from aitest_lib.scorers.wer import told
 from aitest_lib.stats.disparity import TOO_FEW, GroupGaps
 from aitest_lib.stats.estimates import Estimate
 from aitest_tasks.runs import Run
-from aitest_tasks.transcripts import SPEAKER
-
-NO_SPEAKERS = f"nobody knows which clips are of one speaker: the data have no column `{SPEAKER}`"
 
 
 def of_group(found: WordErrors, speakers: NDArray[np.int64], confidence: float) -> WordCounts:
@@ -70,7 +67,7 @@ def described(
     return Disparity(attribute=attribute, groups=groups, unjudged=unjudged), figures
 
 
-def unknown_speakers(one: Disparity, figures: list[Figure]) -> tuple[Disparity, list[Figure]]:
+def unknown_speakers(one: Disparity, figures: list[Figure], why: str) -> tuple[Disparity, list[Figure]]:
     """The same without bounds: clips of one speaker are not independent, and nobody knows which are."""
     groups = [
         group.model_copy(
@@ -83,11 +80,11 @@ def unknown_speakers(one: Disparity, figures: list[Figure]) -> tuple[Disparity, 
         Figure(
             name=figure.name,
             slice=figure.slice,
-            estimate=Estimate(value=figure.estimate.value, n=figure.estimate.n, reason=NO_SPEAKERS),
+            estimate=Estimate(value=figure.estimate.value, n=figure.estimate.n, reason=why),
             higher_is_better=False,
             component=True,
-            unjudged=NO_SPEAKERS,
+            unjudged=why,
         )
         for figure in figures
     ]
-    return one.model_copy(update={"groups": groups, "unjudged": NO_SPEAKERS}), bare
+    return one.model_copy(update={"groups": groups, "unjudged": why}), bare

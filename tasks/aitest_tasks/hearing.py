@@ -113,6 +113,11 @@ class Heard:
                     self.measured[name].append(float(value))
 
 
+def heard_seconds(base: Baseline) -> float:
+    """Of audio in the untouched clips that were answered."""
+    return float(base.heard.seconds[base.answered.known].sum())
+
+
 def clean_errors(base: Baseline, book: AnswerBook) -> WordErrors:
     """The errors in the untouched clips, by rank."""
     return base.heard.errors(book, base.places, np.arange(len(base.places)))

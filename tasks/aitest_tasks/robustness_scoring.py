@@ -28,7 +28,7 @@ from aitest_tasks.components import components, searches
 from aitest_tasks.contents import content_of
 from aitest_tasks.corruption_error import corruption_figures
 from aitest_tasks.flips import score_flips
-from aitest_tasks.hearing import Heard, Hearing, clean_errors, component_figures, speech_report, sweeps
+from aitest_tasks.hearing import Heard, Hearing, clean_errors, component_figures, heard_seconds, speech_report, sweeps
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.property_report import finish, setting, slice_figures
@@ -37,7 +37,7 @@ from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import RANK, SEED_ID
 from aitest_tasks.shown import FailureSample, ImageRows, Rows, Shown
 
-NOT_APPLICABLE = "not_applicable"
+NOT_APPLICABLE, NO_OP = "not_applicable", "no_op"
 NOUNS = {"tabular": "row", "image": "image", "speech": "clip"}
 MANY = 5  # components from which on nearly every seed fails in one of them: slices are then ranked by their failing cases
 
@@ -48,7 +48,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     base = read_baseline(run, book, errors, config)
     made = components(run, index)
     scorer = InvarianceScorer(sequential=setting(run.suite.suite, config, "sequential"))
-    applicable = [False] * len(made)
+    ends = [set[Any]() for _ in made]
     tallies = [Tally.empty(item.slice, len(base.places)) for item in made]
     heard = [] if base.transcripts is None else [Heard.nothing(base.transcripts.references) for _ in made]
     sample = FailureSample(len(made) + len(searches(run, index)))
@@ -73,7 +73,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
                 heard[component] if heard else None,
             )
             sample.add(component, block, rows)
-            applicable[component] |= bool((block.reason != NOT_APPLICABLE).any())
+            ends[component] |= set(block.reason.tolist())
             for place, rank in enumerate(block.ranks):
                 for column in rows.changed(place):
                     changed.setdefault(column, np.zeros(len(base.places), bool))[rank] = True
@@ -85,13 +85,13 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
             live.progress(config.property, "score", number + 1, len(job["cases"]))
         points, found_figures = score_searches(run, index, job, base, book, errors, scorer, log, sample)
     figures = scorer.figures(tallies, _self_flips(run, base), base.labels is not None, base.descent)
-    untouched = [item.slice for item, any_case in zip(made, applicable, strict=True) if not any_case]
+    untouched = [(item.slice, why) for item, found in zip(made, ends, strict=True) if (why := _no_case(found, run.modality))]
     if base.transcripts is not None:
         clean = clean_errors(base, book)
         own = component_figures(tallies, heard, clean, base.transcripts.units)
         figures += [figure for part in own for figure in part]
-    why = f"not applicable to any {NOUNS[run.modality]} of the data"
-    figures = [replace(one, inapplicable=why) if one.component and one.slice in untouched else one for one in figures]
+    for slice, why in untouched:
+        figures = [replace(one, inapplicable=why) if one.component and one.slice == slice else one for one in figures]
     figures += found_figures
     if job["baseline_errors"] is not None and base.labels is not None:
         figures += corruption_figures(job["baseline_errors"], tallies, run.suite.suite.random_seed)
@@ -107,7 +107,7 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
     found: dict[str, Any] = {"breaking_points": points}
     if base.transcripts is not None:
         units, known = base.transcripts.units, base.answered.known
-        report = speech_report(base, clean, known, float(run.prepared["seconds"]), confidence)
+        report = speech_report(base, clean, known, heard_seconds(base), confidence)
         levels = sweeps(made, tallies, heard, own, units, confidence)
         found["speech"] = report.model_copy(update={"sweeps": levels})
     if job.get("flips"):
@@ -117,6 +117,13 @@ def score_perturbation(run: Run, index: int, config: PropertyConfig, job: dict[s
         asked = run.store.get_json(ArtifactRef.of(job["attributed"]))
         found["attributions"] = attributions(run, made, asked, base, book)
     return finish(run, config, figures, base, log, writer, sample, ranked, changes=changes, **found)
+
+
+def _no_case(ends: set[Any], modality: str) -> str | None:
+    """Why a component has no case at all, None where it has; `ends`: how its cases ended."""
+    if ends == {NOT_APPLICABLE}:
+        return f"not applicable to any {NOUNS[modality]} of the data"
+    return f"it leaves every {NOUNS[modality]} as it is" if ends and ends <= {NOT_APPLICABLE, NO_OP} else None
 
 
 def _score_shard(

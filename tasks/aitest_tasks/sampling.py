@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from aitest_lib.data.sources import Source
 from aitest_lib.data.table import TableSource, row_digests
 from aitest_lib.errors import InputError, nearest, unknown
 from aitest_lib.properties.catalog import spec
+from aitest_lib.scorers.figures import is_same
 from aitest_tasks.audio_seeds import write_audio_seeds
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.image_seeds import write_image_seeds
@@ -107,12 +108,23 @@ def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
             made = [*transforms_of(item, loaded.document, at), *searches_of(item, loaded.document, at)]
         own = {"queries"} if spec(item.property).shape == "search" else set[str]()
         own |= {"attribute", "voice"} if spec(item.property).by_voices else set()
-        known = {*names, *own, "class", "label", "size", *(key for part in made for key in part.slice)}
+        own |= set() if spec(item.property).modality == "speech" else {"class", "label", "size"}
+        parts = {key for part in made for key in part.slice}
+        known = {*names, *own, *parts}
         for metric, given in item.gates.items():
             for gate in given if isinstance(given, list) else [given]:
                 for key in gate.slice or {}:
                     if key not in known:
                         raise loaded.document.error((*at, "gates", metric), f"slice: {unknown('slice', key, known)}")
+                wanted = gate.slice or {}
+                if wanted and set(wanted) <= parts and not any(_fits(part.slice, wanted) for part in made):
+                    named = ", ".join(f"{key} {value}" for key, value in wanted.items())
+                    problem = f"slice: no transform of the property has {named}; write its values as in `transforms`"
+                    raise loaded.document.error((*at, "gates", metric), problem)
+
+
+def _fits(slice: dict[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(key in slice and is_same(slice[key], value) for key, value in wanted.items())
 
 
 def check_rows(*sources: Source | None) -> None:

@@ -11,6 +11,8 @@ from aitest_lib.errors import InputError
 
 # Names of the columns that aitest adds to a shard of seeds; a data column may not start like them.
 SEED_ID, RANK, DIGEST, LABEL = "@seed_id", "@rank", "@digest", "@label"
+SPEAKER = "speaker"  # the column of the data that says who speaks in a clip
+SPEAKER_CODE, SECONDS = "@speaker", "@seconds"  # of clips
 ORIGIN = b"aitest.origin"  # in a table's metadata: where its rows come from, if not from the seeds' own (see `Origin`)
 MOST_CLASSES = 1_000
 

@@ -28,6 +28,7 @@ from aitest_lib.reports.image_sweeps import sweeps
 from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
 from aitest_lib.reports.speech_plots import speech_figures
+from aitest_lib.reports.tables import markdown
 from aitest_lib.reports.tree_plots import front_svg
 from aitest_lib.reports.tree_svg import tree_svg
 from aitest_lib.surrogates.tree import Tree
@@ -38,6 +39,7 @@ from aitest_tasks.settings import Settings, current
 from aitest_tasks.tracking_database import holds_nothing, make_database
 
 T = TypeVar("T")
+NOTE, NOTE_CHARACTERS = "mlflow.note.content", 5_000  # the description of a run
 MOST_METRICS = 900  # MLflow takes a thousand at a time
 AWAY = (429, 502, 503, 504)  # HTTP statuses of a server that is starting, overloaded, or behind a proxy that waits for it
 
@@ -260,7 +262,7 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     tracking.log(
         child,
         metrics=metric_values(found.metrics),
-        tags={**tags, **cases, "aitest.status": found.status},
+        tags={**tags, **cases, "aitest.status": found.status, NOTE: _note(found.status, found.explanation)},
         parameters=parameters,
     )
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
@@ -283,7 +285,8 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     for shown_name, found in report.named.items():
         # MLflow takes no brackets: the second of a name is `name_2`.
         values |= {f"{_slug(shown_name)}/{name}": value for name, value in metric_values(found.metrics).items()}
-    tracking.log(run.run_id, metrics=values, tags={"aitest.status": report.status})
+    note = _note(report.status, "; ".join(f"{name} {found.status}" for name, found in report.named.items()))
+    tracking.log(run.run_id, metrics=values, tags={"aitest.status": report.status, NOTE: note})
     tracking.dataset(run.run_id, run)
     tracking.text(run.run_id, report.model_dump_json(indent=1), "report.json")
     tracking.text(run.run_id, render_html(report, failures), "report.html")
@@ -291,6 +294,11 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     if failed:
         tracking.table(run.run_id, failure_table(failed), "failures.json")
     tracking.end(run.run_id)
+
+
+def _note(status: str, text: str) -> str:
+    """The verdict and why, as the description of a run, which MLflow shows first, as Markdown."""
+    return f"{status.capitalize()}: {markdown(text)}"[:NOTE_CHARACTERS]
 
 
 def metric_values(metrics: list[Metric]) -> dict[str, float]:

@@ -14,20 +14,23 @@ from aitest_lib.metrics.transcripts import DEFAULT_NORMALIZER, Unit, normalized,
 from aitest_lib.metrics.wer import WordErrors, count_errors
 from aitest_lib.stats.disparity import TOO_FEW
 from aitest_tasks.runs import Run
-
-SPEAKER = "speaker"  # the column that says who speaks, where the data have it
+from aitest_tasks.seed_tables import SPEAKER
 
 
 @dataclass(frozen=True, eq=False)
 class Transcripts:
     """What was said in each seed, by rank: normalized, empty where nothing was. `own`: there are no transcripts, and what the
-    model hears in the untouched clip is taken for them. `speakers`: their number by seed; None without that column."""
+    model hears in the untouched clip is taken for them. `speakers`: their number by seed; None where nobody knows all of them,
+    and `unknown` says why. `clips`: a number for each clip, equal ones alike; `seconds` of each."""
 
     references: list[str]
     normalizer: str
     unit: Unit
     own: bool
     speakers: NDArray[np.int64] | None
+    unknown: str | None
+    clips: NDArray[np.int64]
+    seconds: NDArray[np.float64]
 
     def errors(self, book: AnswerBook, places: NDArray[np.int64], ranks: NDArray[np.int64]) -> WordErrors:
         """The errors in what was heard (answers at `places`; -1, nothing is known: as if nothing was heard) of the seeds of
@@ -48,9 +51,8 @@ class Transcripts:
 
     @property
     def units(self) -> NDArray[np.int64]:
-        """What counts as independent: the speaker of each seed, else the seed itself."""
-        by_speaker = self.by_speaker and self.speakers is not None
-        return np.asarray(self.speakers, np.int64) if by_speaker else np.arange(len(self.references))
+        """What counts as independent: the speaker of each seed, else its clip, of which a copy says nothing new."""
+        return self.speakers if self.by_speaker and self.speakers is not None else self.clips
 
 
 def heard_at(book: AnswerBook, places: NDArray[np.int64], normalizer: str) -> list[str]:
@@ -68,10 +70,12 @@ def read_transcripts(
     config: PropertyConfig,
     places: NDArray[np.int64],
     labels: list[Any] | None,
-    speakers: list[Any] | None,
+    speakers: list[int],
+    digests: NDArray[np.void],
+    seconds: list[float],
 ) -> Transcripts:
-    """What was said in the seeds whose answers stand at `places`; `labels`: their transcripts; `speakers`: who says it, each
-    unknown one a speaker alone."""
+    """What was said in the seeds whose answers stand at `places`; `labels`: their transcripts; `speakers`: numbers, -1 unknown,
+    none where the data do not say; `digests`: of the clips."""
     normalizer = config.normalizer or DEFAULT_NORMALIZER
     speech = run.card.card.inputs.speech if run.record["card"] else None
     if labels is None:
@@ -83,10 +87,24 @@ def read_transcripts(
         normalizer=normalizer,
         unit=config.unit or unit_for(speech.language if speech is not None else None),
         own=labels is None,
-        speakers=None if speakers is None else _numbered(speakers),
+        speakers=_numbered(speakers) if speakers and min(speakers) >= 0 else None,
+        unknown=_unknown(speakers),
+        clips=_numbered(digests.tolist()),
+        seconds=np.array(seconds),
     )
 
 
-def _numbered(speakers: list[Any]) -> NDArray[np.int64]:
+def _unknown(speakers: list[int]) -> str | None:
+    """Why nobody knows the speakers, None where they are known."""
+    if not speakers:
+        return f"nobody knows which clips are of one speaker: the data have no column `{SPEAKER}`"
+    absent = sum(one < 0 for one in speakers)
+    if not absent:
+        return None
+    return f"nobody knows who speaks in {absent:,} of {len(speakers):,} clips: fill in the column `{SPEAKER}`"
+
+
+def _numbered(values: list[Any]) -> NDArray[np.int64]:
+    """The same as numbers in the order of their first places."""
     known: dict[Any, int] = {}
-    return np.array([known.setdefault((place,) if one is None else one, len(known)) for place, one in enumerate(speakers)])
+    return np.array([known.setdefault(one, len(known)) for one in values], np.int64)

@@ -24,9 +24,9 @@ from aitest_lib.stats.disparity import disparity
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
-from aitest_tasks.audio_cases import DIGITAL_SILENCE, MEASURED, SECONDS
+from aitest_tasks.audio_cases import DIGITAL_SILENCE, MEASURED, SECONDS, UNSAID
 from aitest_tasks.baseline import UNINTELLIGIBLE, Baseline, Errors, read_baseline
-from aitest_tasks.case_tables import CASE_ID, DISTANCE, PARAMS, STATUS
+from aitest_tasks.case_tables import CASE_ID, DETAIL, DISTANCE, PARAMS, STATUS
 from aitest_tasks.cases import METADATA, CaseBlock, CaseLog, cases_schema, texts
 from aitest_tasks.components import components
 from aitest_tasks.contents import content_of
@@ -116,7 +116,7 @@ def score_voices(run: Run, index: int, config: PropertyConfig, job: dict[str, An
         figures += rise_figures(one.errors.take(used), original.errors.take(used), units[used], tally.slice, lost=lost)
     second = run.store.get_json(ArtifactRef.of(job["second"]["answers"])) if job.get("second") else None
     speakers = [_speaker(one, _second_rate(base, one, second), confidence) for one in spoken]
-    disparities, gaps = _groups(run, spoken, speakers, confidence)
+    disparities, gaps = _groups(run, spoken, speakers, confidence, second is not None)
     clean = joined_all([one.errors.take(one.usable) for one in spoken])
     seconds = float(sum(one.seconds[one.usable].sum() for one in spoken))
     report = speech_report(base, original.errors, original.usable, seconds, confidence)
@@ -149,11 +149,14 @@ def read_voices(
         digests = np.concatenate([input_digests(run, table) for table in tables])
         skip = np.array([status for table in tables for status in table.column(STATUS).to_pylist()], dtype=object)
         skip[_none(skip) & ~first] = REPEATED  # a voice says a text once, however many clips have it
+        detail = np.array([why for table in tables for why in table.column(DETAIL).to_pylist()], dtype=object)
         asked = _none(skip)
         places = np.where(asked, book.find(digests), -1)
         answered = errors.answered(digests, places)
         answered.error[~asked] = None
         answered.unpaid[~asked] = False
+        unsaid = np.equal(skip, UNSAID)
+        answered.error[unsaid], skip[unsaid] = detail[unsaid], None
         twin = np.full(len(ranks), None, dtype=object)
         for other in reversed(found):
             twin[asked & _none(other.skip) & (digests == other.digests)] = other.voice.label
@@ -220,17 +223,23 @@ def _speaker(one: Spoke, second: float | None, confidence: float) -> SpeakerErro
 
 
 def _groups(
-    run: Run, spoken: list[Spoke], speakers: list[SpeakerErrors], confidence: float
+    run: Run, spoken: list[Spoke], speakers: list[SpeakerErrors], confidence: float, asked_second: bool
 ) -> tuple[list[Disparity], list[Figure]]:
     """The groups of every attribute that voices stand for; voices that are not understood leave their groups unjudged."""
     kept = [(one, told_of) for one, told_of in zip(spoken, speakers, strict=True) if told_of.excluded is None]
+    # Texts that one of the voices could not say, or that got no answer from it, would make the groups differ by what is said.
+    shared = np.all([one.usable for one, _ in kept], axis=0) if kept else np.zeros(0, bool)
     disparities, figures = [], list[Figure]()
     for attribute in dict.fromkeys(name for one, _ in kept for name in one.voice.groups):
         members: dict[str, list[Spoke]] = defaultdict(list)
         for one, _ in kept:
             if attribute in one.voice.groups:
                 members[one.voice.groups[attribute]].append(one)
-        parts = [(one.errors.take(one.usable), one.voice.label, group) for group, found in members.items() for one in found]
+        parts = [
+            (one.errors.take(shared if shared.any() else one.usable), one.voice.label, group)
+            for group, found in members.items()
+            for one in found
+        ]
         whole = joined_all([part for part, _, _ in parts])
         names = [label for part, label, _ in parts for _ in range(len(part))]
         groups = [group for part, _, group in parts for _ in range(len(part))]
@@ -239,9 +248,10 @@ def _groups(
         inside = {group: np.array([other == group for other in groups], dtype=bool) for group in members}
         told_of = {group: of_group(whole.take(mask), numbers[mask], confidence) for group, mask in inside.items()}
         bad = [said.name for one, said in kept if attribute in one.voice.groups and one.rate > UNINTELLIGIBLE]
+        mend = "a second recogniser understands them" if asked_second else "name a second recogniser as reference_model"
         unsure = (
-            f"{', '.join(bad)} {'is' if len(bad) == 1 else 'are'} not understood: badly made, or badly served; name a second "
-            "recogniser as reference_model, or use another voice"
+            f"{', '.join(bad)} {'is' if len(bad) == 1 else 'are'} not understood: badly made, or badly served; {mend}, or use "
+            "other voices"
             if bad
             else None
         )

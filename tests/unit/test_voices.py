@@ -169,7 +169,7 @@ HTTP = {"url": "http://127.0.0.1:1/say", "request": "{{ text|tojson }}"}
             r"command\[1\]: unknown place \{txt\}; known: \{text\}, \{voice\}, ",
         ),
         ({"voice": "a", "callable": "speak"}, "got 'speak', expected package.module:name"),
-        ({"voice": "a", "path": ["."]}, "is where a `callable` is found"),
+        ({"voice": "a", "path": ["voices"]}, "is where a `callable` is found"),
         ({"voice": "a", "http": {"url": "http://x/{{ voice }}"}}, r"sends no text; add \{\{ text\|tojson \}\} to `request`"),
         (
             {"voice": "a", "http": HTTP | {"request": "{{ txt|tojson }}"}},
