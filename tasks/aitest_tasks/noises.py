@@ -6,7 +6,6 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from aitest_lib.transforms.audio.noises import NOISES_VERSION, synthesize
 from prefect import task
 
 from aitest_lib.artifacts.clips import get_clips, put_clips
@@ -15,6 +14,7 @@ from aitest_lib.config.loading import located
 from aitest_lib.data.recordings import NoiseSource, Recordings, read_recordings, recordings_digest
 from aitest_lib.pcm import of_pcm16, to_pcm16
 from aitest_lib.transforms.audio.base import AudioTransform
+from aitest_lib.transforms.audio.noises import NOISES_VERSION, synthesize
 from aitest_lib.transforms.base import Transform
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
