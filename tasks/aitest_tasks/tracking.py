@@ -21,25 +21,19 @@ import pandas as pd
 from prefect import task
 
 from aitest_lib.errors import AitestError, InputError, UnavailableError
-from aitest_lib.reports.attack_plots import attack_figures
 from aitest_lib.reports.html import render_html
-from aitest_lib.reports.image_plots import breaking_panel, curve_panel, lowest
-from aitest_lib.reports.image_sweeps import sweeps
-from aitest_lib.reports.plots import flips_plot, gates_plot, metrics_plot
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
-from aitest_lib.reports.speech_plots import speech_figures
 from aitest_lib.reports.tables import markdown
-from aitest_lib.reports.tree_plots import front_svg
-from aitest_lib.reports.tree_svg import tree_svg
 from aitest_lib.surrogates.tree import Tree
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
+from aitest_tasks.figures import figures
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.settings import Settings, current
 from aitest_tasks.tracking_database import holds_nothing, make_database
 
 T = TypeVar("T")
-NOTE, NOTE_CHARACTERS = "mlflow.note.content", 5_000  # the description of a run
+NOTE = "mlflow.note.content"  # the description of a run, which MLflow shows first, as Markdown
 MOST_METRICS = 900  # MLflow takes a thousand at a time
 AWAY = (429, 502, 503, 504)  # HTTP statuses of a server that is starting, overloaded, or behind a proxy that waits for it
 
@@ -259,15 +253,21 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     child = tracking.child(run.run_id, found.property, tags)
     cases = {"aitest.cases": found.artifacts["cases"]} if "cases" in found.artifacts else {}
     parameters = flatten(config.model_dump(mode="json", exclude_none=True))
+    note = markdown(f"{found.status.capitalize()}: {found.explanation}")
     tracking.log(
         child,
         metrics=metric_values(found.metrics),
-        tags={**tags, **cases, "aitest.status": found.status, NOTE: _note(found.status, found.explanation)},
+        tags={
+            **tags,
+            **cases,
+            "aitest.status": found.status,
+            NOTE: markdown(f"{found.status.capitalize()}: {found.explanation}"),
+        },
         parameters=parameters,
     )
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
     for name, figure in figures(found).items():
-        tracking.text(child, figure, f"figures/{name}.svg")
+        tracking.text(child, figure, f"figures/{_slug(name)}.svg")
     if "tree" in scored:
         tree = run.store.get_json(ArtifactRef.of(scored["tree"]))
         tracking.text(child, json.dumps(tree, indent=1, ensure_ascii=False), "tree.json")
@@ -285,7 +285,8 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     for shown_name, found in report.named.items():
         # MLflow takes no brackets: the second of a name is `name_2`.
         values |= {f"{_slug(shown_name)}/{name}": value for name, value in metric_values(found.metrics).items()}
-    note = _note(report.status, "; ".join(f"{name} {found.status}" for name, found in report.named.items()))
+    verdicts = "; ".join(f"{name} {found.status}" for name, found in report.named.items())
+    note = markdown(f"{report.status.capitalize()}: {verdicts}")
     tracking.log(run.run_id, metrics=values, tags={"aitest.status": report.status, NOTE: note})
     tracking.dataset(run.run_id, run)
     tracking.text(run.run_id, report.model_dump_json(indent=1), "report.json")
@@ -294,11 +295,6 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     if failed:
         tracking.table(run.run_id, failure_table(failed), "failures.json")
     tracking.end(run.run_id)
-
-
-def _note(status: str, text: str) -> str:
-    """The verdict and why, as the description of a run, which MLflow shows first, as Markdown."""
-    return f"{status.capitalize()}: {markdown(text)}"[:NOTE_CHARACTERS]
 
 
 def metric_values(metrics: list[Metric]) -> dict[str, float]:
@@ -315,29 +311,6 @@ def metric_values(metrics: list[Metric]) -> dict[str, float]:
             if value is not None:
                 values[name + suffix] = value
     return values
-
-
-def figures(report: PropertyReport) -> dict[str, str]:
-    """The figures of a property as SVG, by file name: of images a panel a transform, of speech a noise, else a metric."""
-    made = {}
-    if report.adversarial is not None:
-        return attack_figures(report.adversarial)
-    if report.speech is not None:
-        return {_slug(name): figure for name, figure in speech_figures(report.speech).items()}
-    if report.property.startswith("image."):
-        found = sweeps(report)
-        panels = {sweep.name: curve_panel(sweep, lowest(found)) for sweep in found}
-        panels |= {f"{item.transform}_breaking_points": breaking_panel(item) for item in report.breaking_points}
-        return {_slug(name): panel for name, panel in panels.items() if panel}
-    if report.gates:
-        made["gates"] = gates_plot(report)
-    for metric in dict.fromkeys(item.name for item in report.metrics if "transform" in item.slice):
-        made[metric] = metrics_plot(report, metric)
-    if report.flips:
-        made["smallest_flips"] = flips_plot(report)
-    if report.tree is not None:
-        made |= {"tree": tree_svg(report.tree), "front": front_svg(report)}
-    return made
 
 
 def failure_table(failures: list[FailingCase]) -> pd.DataFrame:
