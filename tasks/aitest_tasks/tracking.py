@@ -257,12 +257,7 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     tracking.log(
         child,
         metrics=metric_values(found.metrics),
-        tags={
-            **tags,
-            **cases,
-            "aitest.status": found.status,
-            NOTE: markdown(f"{found.status.capitalize()}: {found.explanation}"),
-        },
+        tags={**tags, **cases, "aitest.status": found.status, NOTE: note},
         parameters=parameters,
     )
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
