@@ -17,7 +17,7 @@ Finding = tuple[str, str, str]  # what, "ok" | "missing" | "broken", detail or m
 EXTRAS = {
     "image": ("torch", "kornia", "botorch", "PIL"),
     "onnx": ("onnxruntime",),
-    "speech": ("torch", "torchaudio", "jiwer", "soundfile"),
+    "speech": ("torch", "torchaudio", "jiwer", "soundfile", "regex", "pocketsphinx"),
     "s3": ("s3fs",),
     "dask": ("prefect_dask",),
     "services": ("psycopg2", "boto3"),
