@@ -26,7 +26,9 @@ Noise = dict[str, Any]  # {"clips": reference, "names": names of the recordings}
 
 
 def noise_jobs(run: Run, sample_rates: list[int]) -> list[dict[str, Any]]:
-    """What the properties of a run need, at every sample rate of its clips; each only once."""
+    """What the properties of a run need, at every sample rate of its clips (none: its inputs are no clips); each only once."""
+    if not sample_rates:
+        return []
     sources = [
         placed(run, part)
         for index in run.properties
