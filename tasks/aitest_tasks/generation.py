@@ -68,7 +68,8 @@ def generate_cases(job: dict[str, Any], run_uri: str) -> dict[str, Any]:
     """Draws and applies a transform to a shard of seeds; returns the references of its cases, and of their images or clips."""
     live.check_stopped()
     run = open_run(run_uri)
-    return write(run, job) | {"made_by": run.run_id}
+    made = write(run, job)
+    return made | {"made_by": run.run_id} if made.get("unsaid") else made
 
 
 def write(run: Run, job: dict[str, Any]) -> dict[str, Any]:
