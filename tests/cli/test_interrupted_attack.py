@@ -59,6 +59,7 @@ def test_a_killed_search_is_taken_up_where_it_was(tmp_path, slow_server, expecte
     assert slow_server.rows - planned <= again["queries"]["sentinel"] + 1 + SEEDS
 
 
+@pytest.mark.slow
 def test_two_workers_share_the_images(tmp_path, slow_server, expected):
     _, rows = expected
     slow_server.pause_s = 0.03  # so that it is worth a helper's start

@@ -163,6 +163,7 @@ def test_nohup_is_respected(tmp_path, server):
     assert ended(process).code == 0
 
 
+@pytest.mark.slow
 def test_killed_while_mlflows_database_is_made(tmp_path):
     project = new_project(tmp_path / "project", prefect=False)
     process = project.start("models")
@@ -188,6 +189,7 @@ def test_half_a_database_of_mlflows_is_told_with_its_mend(project):
     assert project.cli("models").code == 0
 
 
+@pytest.mark.slow
 def test_killed_while_prefects_database_is_made(tmp_path):
     project = new_project(tmp_path / "project", prefect=False)
     prefect = project.home / "prefect"

@@ -134,6 +134,7 @@ def test_the_whole_story(project):
     assert "people" in project.here("status").out
 
 
+@pytest.mark.slow
 def test_the_server_of_a_page_that_is_opened_is_one_of_them(project):
     assert project.cli("run", "suite.yaml").code == 0
     opened = project.cli("open", "--no-browser")
@@ -177,6 +178,7 @@ def test_the_server_of_a_page_that_is_opened_is_one_of_them(project):
     assert until(lambda: in_folder(project) == set())  # the doctor has had a Prefect server started, which ends by itself
 
 
+@pytest.mark.slow
 def test_with_everything(project):
     up = project.cli("up", "--with-s3", "--with-webhook")
     assert up.code == 0, up.text

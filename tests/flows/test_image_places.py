@@ -132,6 +132,7 @@ def test_two_workers_share_a_run_on_a_folder_that_they_cannot_see(alone, server,
     assert server.rows <= queries["sent"] + queries["sentinel"] + 1  # the probe asks its first image alone, too
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_among_its_cases_is_resumed(alone, server, tmp_path):
     whole, expected = alone
     planned = expected["queries"]["planned"]

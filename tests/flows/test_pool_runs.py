@@ -115,6 +115,7 @@ def test_it_is_the_same_run_and_the_endpoint_has_its_limits(spread, alone, serve
     assert "query" in project.cli("status", folder.name).out or "passed" in project.cli("status", folder.name).out
 
 
+@pytest.mark.slow
 def test_a_helper_is_killed(spread, alone, server):
     project, pool = spread
     process, folder = started(project, pool)
@@ -134,6 +135,7 @@ def test_a_helper_is_killed(spread, alone, server):
     assert [run["state_type"] for run in killed] == ["CRASHED"]
 
 
+@pytest.mark.slow
 def test_the_leading_process_is_killed(spread, alone, server):
     project, pool = spread
     process, folder = started(project, pool)

@@ -353,6 +353,7 @@ def test_neither_torch_nor_soundfile_are_needed_to_import():
 
 
 @pytest.mark.shared
+@pytest.mark.skipif(not (SHARED / "speech").exists(), reason=f"{SHARED / 'speech'} is not there")
 def test_recordings_of_people_and_voices_are_read():
     source = AudioSource(str(SHARED / "speech"))
     index = source.index(Speech(sample_rate=16_000))
