@@ -35,9 +35,10 @@ def speech_lead(report: PropertyReport, speech: SpeechReport, confidence: float)
     ]
     if clean.wer is not None and not speech.own_reference:
         mean = "" if clean.mean_wer is None else f"; the mean over clips is {number(clean.mean_wer)}"
+        bounds = "" if clean.low is None else f" (bounds one-sided at {confidence:.0%})"
         lead.append(
-            f"{'Untouched, the' if speech.sweeps else 'The'} pooled WER is {wer_words(clean)} (bounds one-sided at "
-            f"{confidence:.0%}): {edits_words(clean)}{mean}. {_perfect(clean.perfect, clean.empty, clean.clips)}"
+            f"{'Untouched, the' if speech.sweeps else 'The'} pooled WER is {wer_words(clean)}{bounds}: "
+            f"{edits_words(clean)}{mean}. {_perfect(clean.perfect, clean.empty, clean.clips)}"
         )
     if speech.silent_clips:
         lead.append(_silent(speech))
