@@ -17,11 +17,14 @@ def to_pcm16(samples: NDArray[np.floating]) -> NDArray[np.int16]:
 
     Raises `ValueError` for samples that are not finite, which would turn into full scale in silence.
     """
-    if not np.isfinite(samples).all():
-        raise ValueError("got samples that are not finite, expected numbers from -1 to 1")
     scaled = samples * samples.dtype.type(FULL_SCALE)
     np.rint(scaled, out=scaled)
-    return np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1, out=scaled).astype(np.int16)
+    low, high = (scaled.min(), scaled.max()) if len(scaled) else (0, 0)  # NaN where one of them is
+    if not np.isfinite(high - low):
+        raise ValueError("got samples that are not finite, expected numbers from -1 to 1")
+    if low < -FULL_SCALE or high > FULL_SCALE - 1:
+        np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1, out=scaled)
+    return scaled.astype(np.int16)
 
 
 def of_pcm16(values: NDArray[np.int16], sample_rate: int) -> Clip:
