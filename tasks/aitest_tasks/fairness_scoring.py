@@ -6,26 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from aitest_lib.artifacts.codecs import TableWriter, get_table
+from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.metrics.wer import WordErrors
 from aitest_lib.reports.records import SpeakerErrors, SpeechReport
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
-from aitest_lib.scorers.invariance import BUDGET, ERROR, FAILED, PASSED, SKIPPED
+from aitest_lib.scorers.invariance import ERROR, FAILED
 from aitest_lib.scorers.wer import told
 from aitest_lib.stats.disparity import disparity
-from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, read_baseline
-from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of
-from aitest_tasks.group_scoring import group_block
+from aitest_tasks.cases import text_of
+from aitest_tasks.group_scoring import log_seeds
 from aitest_tasks.groups import described, of_group, privileged, unknown_speakers
 from aitest_tasks.hearing import clean_errors, group_wer, heard_seconds, speech_report
 from aitest_tasks.property_report import finish, setting
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import SPEAKER
-from aitest_tasks.shown import FailureSample
 from aitest_tasks.voice_scoring import score_voices
 
 MISSING = "missing"  # as slices call it
@@ -44,20 +42,7 @@ def _score_recordings(run: Run, config: PropertyConfig, job: dict[str, Any]) -> 
     base = read_baseline(run, book, errors, config)
     confidence = float(setting(run.suite.suite, config, "confidence"))
     known = base.answered.known
-    outcome = np.where(base.right, PASSED, FAILED).astype(np.int8)
-    reason = np.full(len(outcome), None, dtype=object)
-    outcome[~known] = ERROR
-    reason[~known] = base.answered.error[~known]
-    outcome[base.answered.unpaid] = SKIPPED
-    reason[base.answered.unpaid] = BUDGET
-    sample = FailureSample(1)
-    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
-        log = CaseLog(writer, config.property, base.columns)
-        for number, ref in enumerate(run.seeds):
-            block, rows = group_block(run, config, book, base, ref, outcome, reason)
-            sample.add(0, block, rows)
-            log.add(block)
-            live.progress(config.property, "score", number + 1, len(run.seeds))
+    outcome, log, writer, sample = log_seeds(run, config, book, base)
     found = clean_errors(base, book)
     report = speech_report(base, found, known, heard_seconds(base), confidence)
     figures = group_wer(base, found, known, outcome == ERROR)

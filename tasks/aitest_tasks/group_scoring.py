@@ -41,20 +41,7 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     if base.labels is None:
         raise ValueError("a group property was scored without labels")
     known = base.answered.known
-    outcome = np.where(base.right, PASSED, FAILED).astype(np.int8)
-    reason = np.full(len(outcome), None, dtype=object)
-    outcome[~known] = ERROR
-    reason[~known] = base.answered.error[~known]
-    outcome[base.answered.unpaid] = SKIPPED
-    reason[base.answered.unpaid] = BUDGET
-    sample = FailureSample(1)
-    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
-        log = CaseLog(writer, config.property, base.columns)
-        for number, ref in enumerate(run.seeds):
-            block, rows = group_block(run, config, book, base, ref, outcome, reason)
-            sample.add(0, block, rows)
-            log.add(block)
-            live.progress(config.property, "score", number + 1, len(run.seeds))
+    outcome, log, writer, sample = log_seeds(run, config, book, base)
     confidence = float(setting(run.suite.suite, config, "confidence"))
     ranked = rank_slices(base.columns, known, outcome == FAILED, confidence)
     if base.transcripts is not None:
@@ -69,7 +56,28 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     return finish(run, config, figures, base, log, writer, sample, ranked, table=table)
 
 
-def group_block(
+def log_seeds(
+    run: Run, config: PropertyConfig, book: AnswerBook, base: Baseline
+) -> tuple[NDArray[np.int8], CaseLog, TableWriter, FailureSample]:
+    """Write the seeds as the cases of a property; and the outcome (n_seeds, by rank) that each has."""
+    outcome = np.where(base.right, PASSED, FAILED).astype(np.int8)
+    reason = np.full(len(outcome), None, dtype=object)
+    outcome[~base.answered.known] = ERROR
+    reason[~base.answered.known] = base.answered.error[~base.answered.known]
+    outcome[base.answered.unpaid] = SKIPPED
+    reason[base.answered.unpaid] = BUDGET
+    sample = FailureSample(1)
+    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
+        log = CaseLog(writer, config.property, base.columns)
+        for number, ref in enumerate(run.seeds):
+            block, rows = _block(run, config, book, base, ref, outcome, reason)
+            sample.add(0, block, rows)
+            log.add(block)
+            live.progress(config.property, "score", number + 1, len(run.seeds))
+    return outcome, log, writer, sample
+
+
+def _block(
     run: Run,
     config: PropertyConfig,
     book: AnswerBook,

@@ -55,8 +55,7 @@ def audio() -> None:
         for transform in OWN:
             own: Callable[[], Any] = partial(_draw_and_apply, transform, clips, noise if transform.noise_source else None)
             _row(transform.name, own, {name: made.get(transform.name) for name, made in peers.items()}, clips)
-        few = round(CLIP_S * RATE / 2)
-        resample: Callable[[], Any] = lambda: [resampled(clip.samples, RATE, few) for clip in clips]  # noqa: E731
+        resample = partial(_resample, clips, round(CLIP_S * RATE / 2))
         _row("resample to 8 kHz", resample, {name: made.get("resample") for name, made in peers.items()}, clips)
     print(f"\n{'synthesized':<22}" + "".join(f"{rate:>10,}" for rate in (8_000, 16_000, 48_000)) + "   Hz")
     for name in NOISES:
@@ -198,6 +197,10 @@ def _all(function: Function, clips: Sequence[Clip]) -> list[Any]:
 def _draw_and_apply(transform: AudioTransform, clips: Sequence[Clip], noise: Recordings | None) -> list[Any]:
     drawn = transform.draw([str(number) for number in range(len(clips))], clips, partial(rng_for, 0, transform.key), noise)
     return [transform.apply(clip, params, noise) for clip, params in zip(clips, drawn.params, strict=True)]
+
+
+def _resample(clips: Sequence[Clip], few: int) -> list[Any]:
+    return [resampled(clip.samples, RATE, few) for clip in clips]
 
 
 def _clip(number: int) -> Clip:
