@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from aitest_lib.reports.records import AdversarialReport, Record, Sound, SpeechReport
+from aitest_lib.reports.records_fairness import DirectionReport, GroupReport, PairReport
 from aitest_lib.types import Outcome, Status
 
 SCHEMA_VERSION = 1
@@ -257,6 +258,9 @@ class PropertyReport(Record):
     tree: TreeReport | None = None
     adversarial: AdversarialReport | None = None
     speech: SpeechReport | None = None
+    groups: GroupReport | None = None
+    pairs: PairReport | None = None
+    directions: list[DirectionReport] = Field(default_factory=list)
     reason: str | None = None  # why the whole property is skipped, inconclusive or an error
     tolerance: float | None = None  # regressors: how far an answer may move; recognisers: how far WER may rise
     seed_tolerance: float | None = None  # regressors: error up to which a seed counts as right; recognisers: WER
