@@ -1,0 +1,200 @@
+"""Counterparts of rows: the same row with other values in some columns, and what such a row would contradict.
+
+What is asked of a counterpart is in the end whether a person like that could stand in the data: a wife who is a man breaks no
+schema, and yet no row has one. Columns that the suite declares as tied move along; of ties that the data show alone, a
+counterpart is told to contradict them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aitest_lib.data.schema import Column, Profile, invalid_reasons
+from aitest_lib.data.table import frame_cells
+from aitest_lib.data.ties import CONFIDENCE
+from aitest_lib.errors import InputError
+
+MOST_COMBINATIONS = 100  # of the values of the protected columns that are tried in one row
+FEW_NUMBERS = 10  # whole numbers from the least to the largest value up to which each is a value of its own
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """Combinations of values to try: `values` (k, columns), of `every` that there are; the most frequent ones come first where
+    some had to be left out."""
+
+    values: pd.DataFrame
+    every: int
+
+
+def combined_values(profile: Profile, columns: Sequence[str], most: int = MOST_COMBINATIONS) -> Combinations:
+    """All combinations of the values of these columns: every observed category, every whole number of a short range, else the
+    quartiles of a number. Of more than `most` those whose values are the most frequent."""
+    known = [_values(profile[name]) for name in columns]
+    every = [tuple(zip(*one, strict=True)) for one in product(*(tuple(zip(*own, strict=True)) for own in known))]
+    ranked = sorted(range(len(every)), key=lambda place: -prod(every[place][1]))[:most]
+    kept = sorted(ranked) if len(every) > most else range(len(every))
+    cells = [every[place][0] for place in kept]
+    frame = {name: pd.Series([cell[at] for cell in cells], dtype=object) for at, name in enumerate(columns)}
+    return Combinations(pd.DataFrame(frame), len(every))
+
+
+def _values(column: Column) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+    """The values of a column that are tried, and how frequent each is."""
+    if column.numeric:
+        low, high = column.min, column.max
+        if low is not None and high is not None and column.kind == "integer" and high - low < FEW_NUMBERS:
+            found: tuple[Any, ...] = tuple(range(int(low), int(high) + 1))
+        else:
+            found = tuple(dict.fromkeys(round(q) if column.kind == "integer" else q for q in column.quartiles))
+        return found, (1.0,) * len(found)
+    if not column.values:
+        raise InputError(
+            f"data.protected: got {column.name} of kind {column.kind}, expected categories, true/false or numbers, to put one in "
+            f"the place of another; set data.schema.{column.name}.type, or leave it out"
+        )
+    return column.values, tuple(map(float, column.counts))
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """How rows get other values. `values` (k, columns): the combinations; `observed`: rows of the data, which say what goes
+    together; `ties`: groups of columns that the data show to move together and that nobody has declared."""
+
+    values: pd.DataFrame
+    profile: Profile
+    observed: pd.DataFrame
+    ties: tuple[tuple[str, ...], ...] = ()
+
+    def own(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+        """The place (n,) of each row's own combination in `values`, -1 where it is none of them."""
+        names = list(self.values.columns)
+        places = {tuple(row): place for place, row in enumerate(zip(*(self.values[name] for name in names), strict=True))}
+        rows = zip(*(frame_cells(frame[name]) for name in names), strict=True)
+        return np.array([places.get(row, -1) for row in rows], np.int64)
+
+    def apply(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> pd.DataFrame:
+        """The rows (n) with the combinations at `places` (n,) put in; columns that are declared as tied move along."""
+        changed = with_values(frame, self.values.take(places))
+        declared = [group.columns for group in self.profile.tied]
+        return self._moved(changed, [group for group in declared if set(group) <= set(frame.columns)])
+
+    def tied(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> pd.DataFrame:
+        """The same, and the columns of `ties` move along, too: what the nearest person like that looks like."""
+        return self._moved(self.apply(frame, places), self.ties, self._pairs)
+
+    def likely(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which counterparts (n,) satisfy schema and rules, and contradict nothing that the data show to go together."""
+        changed = self.apply(frame, places)
+        good = np.array([reason is None for reason in invalid_reasons(changed, self.profile)], bool)
+        for pair in self._pairs:
+            good &= pair.holds(changed)
+        return good
+
+    def contradictions(self, row: pd.DataFrame) -> list[str]:
+        """What the one row contradicts: `sex Female with relationship Husband`."""
+        return [pair.words(row) for pair in self._pairs if not pair.holds(row)[0]]
+
+    @cached_property
+    def _pairs(self) -> list[_Pair]:
+        """The pairs of tied columns of which one may be changed."""
+        found = [pair for group in self.ties for pair in combinations(group, 2) if set(pair) & set(self.values.columns)]
+        return [_Pair(self.observed, *pair) for pair in found]
+
+    def _moved(self, frame: pd.DataFrame, groups: Sequence[Sequence[str]], pairs: Sequence[_Pair] = ()) -> pd.DataFrame:
+        """The rows, in which columns that move together with a changed one take the nearest combination that the data have, but
+        for rare ones that contradict `pairs`: fewest other values, then the most frequent one."""
+        result = frame
+        for group in groups:
+            fixed = [name for name in group if name in self.values]
+            loose = [name for name in group if name not in self.values]
+            if not fixed or not loose:
+                continue
+            counted = self._counted(tuple(fixed), tuple(loose), [pair for pair in pairs if pair.within(group)])
+            keys = list(zip(*(frame_cells(result[name]) for name in (*fixed, *loose)), strict=True))
+            nearest = {key: _nearest(counted.get(key[: len(fixed)], []), key[len(fixed) :]) for key in set(keys)}
+            moved = [nearest[key] for key in keys]
+            if any(now != key[len(fixed) :] for now, key in zip(moved, keys, strict=True)):
+                new = {name: pd.Series([row[at] for row in moved], dtype=object) for at, name in enumerate(loose)}
+                result = with_values(result, pd.DataFrame(new))
+        return result
+
+    def _counted(
+        self, fixed: tuple[str, ...], loose: tuple[str, ...], pairs: Sequence[_Pair]
+    ) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+        """Of each combination of the fixed columns those of the loose ones, the most frequent first."""
+        good = np.logical_and.reduce([pair.holds(self.observed) for pair in pairs]) if pairs else slice(None)
+        rows = self.observed[[*fixed, *loose]][good]
+        counted = Counter(zip(*(frame_cells(rows[name]) for name in rows), strict=True))
+        found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for row, _ in sorted(counted.items(), key=lambda item: (-item[1], str(item[0]))):
+            found.setdefault(row[: len(fixed)], []).append(row[len(fixed) :])
+        return found
+
+
+def with_values(frame: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """A copy of the rows (n) with the columns of `values` (n) in the place of theirs, in the types that they have."""
+    result = frame.copy()
+    for name in values.columns:
+        kind: Any = frame[name].dtype
+        result[name] = pd.Series(pd.array(values[name].to_list(), dtype=kind), index=frame.index, dtype=kind)
+    return result
+
+
+def _nearest(known: Sequence[tuple[Any, ...]], wanted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The combination with the fewest other values; of those the first, which is the most frequent."""
+    return min(known, key=lambda one: sum(a != b for a, b in zip(one, wanted, strict=True)), default=wanted)
+
+
+class _Pair:
+    """Which values of two columns go together: neither is as good as never seen with the other."""
+
+    def __init__(self, observed: pd.DataFrame, first: str, second: str) -> None:
+        self._names = (first, second)
+        self._known = [
+            pd.Index(list(dict.fromkeys(map(_key, frame_cells(observed[name])))), dtype=object) for name in self._names
+        ]
+        rows, columns = self._codes(observed)
+        table = np.zeros([len(known) for known in self._known], np.int64)
+        np.add.at(table, (rows, columns), 1)
+        least = np.maximum(table.sum(axis=0, keepdims=True), table.sum(axis=1, keepdims=True)) * (1 - CONFIDENCE)
+        self._good = table > least
+
+    def holds(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
+        """Which rows (n,) have values that go together; a value that was never seen goes with none."""
+        rows, columns = self._codes(frame)
+        return np.asarray((rows >= 0) & (columns >= 0) & self._good[rows, columns])
+
+    def within(self, group: Sequence[str]) -> bool:
+        """Are both columns in a group."""
+        return set(self._names) <= set(group)
+
+    def words(self, row: pd.DataFrame) -> str:
+        """The two values of one row."""
+        return " with ".join(f"{name} {frame_cells(row[name])[0]}" for name in self._names)
+
+    def _codes(self, frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        first, second = (_codes_in(known, frame[name]) for known, name in zip(self._known, self._names, strict=True))
+        return first, second
+
+
+def _codes_in(known: pd.Index[str], cells: pd.Series[Any]) -> NDArray[np.int64]:
+    """The place of each cell (n,) among the known ones, -1 where it is none; each distinct cell is looked up once."""
+    codes, distinct = pd.factorize(cells, use_na_sentinel=False)
+    places = known.get_indexer(pd.Index([_key(cell) for cell in frame_cells(pd.Series(distinct))], dtype=object))
+    return np.asarray(places[codes], np.int64)
+
+
+def _key(cell: Any) -> str:
+    """A cell as text that tells missing, numbers and words apart."""
+    return f"{type(cell).__name__}:{cell}"
