@@ -212,7 +212,7 @@ def is_valid(frame: pd.DataFrame, profile: Profile) -> NDArray[np.bool_]:
 def slice_labels(values: pa.ChunkedArray, column: Column) -> list[str]:
     """The slice each value falls in: the category, or the quartile range for numbers and dates."""
     if column.numeric and len(column.quartiles) == 3:
-        low, middle, high = _distinct_texts(column.quartiles)
+        low, middle, high = distinct_texts(column.quartiles)
         names = [f"<= {low}", f"{low} .. {middle}", f"{middle} .. {high}", f"> {high}"]
         number = values.cast(pa.float64(), safe=False).to_numpy()
         place = np.searchsorted(np.array(column.quartiles), number, side="left")
@@ -221,7 +221,7 @@ def slice_labels(values: pa.ChunkedArray, column: Column) -> list[str]:
     return [texts[value] if value in texts else str(value) for value in values.to_pylist()]
 
 
-def _distinct_texts(edges: tuple[float, ...]) -> list[str]:
+def distinct_texts(edges: tuple[float, ...]) -> list[str]:
     """Distinct numbers with 6 digits, or as many as it takes to tell them apart."""
     texts = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(6, 18))
     return next(text for text in texts if len(set(text)) == len(edges))

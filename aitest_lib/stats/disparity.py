@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -16,6 +14,7 @@ from aitest_lib.errors import InputError, unknown
 from aitest_lib.stats.estimates import Estimate, undefined
 from aitest_lib.stats.multiple import holm
 from aitest_lib.stats.permutation import NO_ERROR, Speakers, gap_permutation, ratio_permutation
+from aitest_lib.stats.worst import largest, turned
 
 TOO_FEW = 5  # with fewer speakers in a group nothing is said of the group
 NO_TWO_GROUPS = "there are no two groups to compare"
@@ -74,22 +73,19 @@ def disparity(
     judged = [name for name in enough if name != base] if base in enough else []
     if not judged:
         gaps = [group.gap for group in described if group.gap is not None]
-        return GroupGaps(groups=described, worst=_largest(gaps), unjudged=few)
+        return GroupGaps(groups=described, worst=largest(gaps), unjudged=few)
     pairs = [(name, base) for name in judged] + (list(combinations(judged, 2)) if reference is None else [])
     contrasts = {(one, other): gap_permutation(members[one], members[other], random_seed) for one, other in pairs}
     corrected = dict(zip(pairs, holm([found.p_value or 0.0 for found in contrasts.values()]).tolist(), strict=True))
     compared = [found.estimate for found in contrasts.values()]
     if reference is None:
-        compared += [_turned(gap) for gap in compared]
-    gaps = []
+        compared += [turned(gap) for gap in compared]
     for place, group in enumerate(described):
         if group.name in judged:
-            gap = contrasts[group.name, base].estimate
-            gaps.append(replace(gap, interval=partial(_worst_interval, [gap], len(compared))))
+            gap = largest([contrasts[group.name, base].estimate], len(compared))
             ratio = ratio_permutation(members[group.name], members[base], random_seed).estimate
-            described[place] = replace(group, gap=gaps[-1], ratio=ratio, p_value=corrected[group.name, base])
-    worst = replace(_largest(gaps), interval=partial(_worst_interval, compared, len(compared)))
-    return GroupGaps(groups=described, worst=worst, unjudged=few)
+            described[place] = replace(group, gap=gap, ratio=ratio, p_value=corrected[group.name, base])
+    return GroupGaps(groups=described, worst=largest(compared), unjudged=few)
 
 
 def _by_group(errors: ArrayLike, words: ArrayLike, speakers: Sequence[str], groups: Sequence[str]) -> dict[str, Speakers]:
@@ -121,29 +117,3 @@ def _described(members: dict[str, Speakers], name: str, base: str, few: str | No
     gap = Estimate(value=own.rate - other.rate, n=n, reason=few)
     ratio = Estimate(value=own.rate / other.rate, n=n, reason=few) if other.rate else undefined(NO_ERROR, n)
     return replace(group, gap=gap, ratio=ratio)
-
-
-def _largest(gaps: Sequence[Estimate]) -> Estimate:
-    return max(gaps, key=lambda gap: gap.value or 0.0)
-
-
-def _turned(gap: Estimate) -> Estimate:
-    """The gap the other way round."""
-
-    def interval(confidence: float) -> tuple[float, float]:
-        low, high = _bounds(gap, confidence)
-        return -high, -low
-
-    return replace(gap, value=-(gap.value or 0.0), interval=interval)
-
-
-def _worst_interval(gaps: Sequence[Estimate], comparisons: int, confidence: float) -> tuple[float, float]:
-    """The largest lower bound, each at such a confidence that all hold at once; the largest upper bound."""
-    at_once = 1 - (1 - confidence) / comparisons
-    return max(_bounds(gap, at_once)[0] for gap in gaps), max(_bounds(gap, confidence)[1] for gap in gaps)
-
-
-def _bounds(gap: Estimate, confidence: float) -> tuple[float, float]:
-    # Beyond what a float can say of a confidence nothing is known.
-    known = gap.bounds(confidence) if confidence < 1 else None
-    return known or (-math.inf, math.inf)

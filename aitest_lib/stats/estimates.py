@@ -23,6 +23,7 @@ class Estimate:
     units behind it (seeds, clusters, cases of one class). `interval`: maps a confidence in [0.5, 1) to the two one-sided
     bounds, growing with it; None where there are none (one value alone), then `reason` says so.
     `effective_n`: for rates only, the number of independent trials that would carry as much information as the data.
+    `rows`: for contrasts of groups, the rows behind the figure: with four times as many its bounds lie half as far away.
     """
 
     value: float | None
@@ -30,6 +31,7 @@ class Estimate:
     reason: str | None = None
     interval: Interval | None = field(default=None, repr=False, compare=False)
     effective_n: float | None = field(default=None, repr=False, compare=False)
+    rows: int | None = field(default=None, repr=False, compare=False)
 
     def bounds(self, confidence: float) -> tuple[float, float] | None:
         """The lower and the upper one-sided bound, each at `confidence` in [0.5, 1); None where undefined.

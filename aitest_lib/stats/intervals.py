@@ -72,6 +72,24 @@ def katz(successes_1: int, n_1: int, successes_2: int, n_2: int) -> Estimate:
     return Estimate(value=ratio, n=min(n_1, n_2), interval=interval)
 
 
+def rate_ratio(first: Estimate, second: Estimate) -> Estimate:
+    """The ratio first / second of two rates of independent groups, each with its `effective_n`, at least 0.
+
+    The wider of two intervals: that of `katz`, on effective counts, and Wilson's bounds of both rates put together by square
+    and add on the logarithm (MOVER; Zou and Donner 2008). Katz's alone takes a small group in which all or none succeed for
+    nearly certain: of 10 rows beside 300, at a true ratio of 0.8, its lower bound is too high in up to 18 %. `n` is that of
+    the smaller group.
+    """
+    n = min(first.n, second.n)
+    if first.value is None or second.value is None:
+        return undefined("a group is empty", n)
+    if second.value == 0:
+        return undefined("the reference group's rate is 0", n)
+    sizes = [float(one.effective_n or one.n) for one in (first, second)]
+    interval = partial(_ratio_interval, first.value, sizes[0], second.value, sizes[1])
+    return Estimate(value=first.value / second.value, n=n, interval=interval)
+
+
 def paired_difference(only_first: int, only_second: int, n: int) -> Estimate:
     """The difference of two rates measured on the same n units, (only_first - only_second) / n, in [-1, 1].
 
@@ -171,11 +189,24 @@ def _newcombe_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, con
     return difference - math.hypot(rate_1 - low_1, high_2 - rate_2), difference + math.hypot(high_1 - rate_1, rate_2 - low_2)
 
 
-def _katz_interval(successes_1: int, n_1: int, successes_2: int, n_2: int, confidence: float) -> tuple[float, float]:
+def _katz_interval(successes_1: float, n_1: float, successes_2: float, n_2: float, confidence: float) -> tuple[float, float]:
     s_1, m_1, s_2, m_2 = successes_1 + 0.5, n_1 + 0.5, successes_2 + 0.5, n_2 + 0.5
     centre = math.log(s_1 / m_1) - math.log(s_2 / m_2)
     half = normal_quantile(confidence) * math.sqrt(1 / s_1 - 1 / m_1 + 1 / s_2 - 1 / m_2)
     return math.exp(centre - half), math.exp(centre + half)
+
+
+def _ratio_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, confidence: float) -> tuple[float, float]:
+    """Katz's bounds or, where they lie further out, those from Wilson's; rate_2 > 0."""
+    low, high = _katz_interval(rate_1 * n_1, n_1, rate_2 * n_2, n_2, confidence)
+    low_1, high_1 = _wilson_interval(rate_1, n_1, confidence)
+    low_2, high_2 = _wilson_interval(rate_2, n_2, confidence)
+    if low_1 > 0:
+        below = math.hypot(math.log(rate_1 / low_1), math.log(high_2 / rate_2))
+        above = math.hypot(math.log(high_1 / rate_1), math.log(rate_2 / low_2))
+        ratio = rate_1 / rate_2
+        return min(low, ratio * math.exp(-below)), max(high, ratio * math.exp(above))
+    return 0.0, max(high, high_1 / low_2)
 
 
 def _median_interval(ordered: NDArray[np.float64], confidence: float) -> tuple[float, float]:
