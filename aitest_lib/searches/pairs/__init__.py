@@ -1,0 +1,1 @@
+"""The search for rows that are decided differently when nothing but protected columns changes."""

@@ -1,0 +1,116 @@
+"""What a search for pairs asks next: other combinations of rows that it knows, and new rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aitest_lib.searches.pairs.guides import INHERITED, Offsets, Rates, boundary
+from aitest_lib.searches.pairs.space import OVERSAMPLED, TRIES, Codes, Numbers, Places
+from aitest_lib.searches.pairs.state import NOBODY, Looked, PairState
+
+
+def promising(state: PairState, most: int, least: float, rng: np.random.Generator) -> tuple[PairState, Numbers, Places]:
+    """At most so many rows of `looked` (m,) with a combination (m,) that each is to be asked with next, the best chances first
+    and none below `least`; and the state in which those that are not likely are closed."""
+    rows = np.flatnonzero(state.looked.open)
+    if not len(rows) or most <= 0:
+        return state, rows[:0], rows[:0]
+    chances = chances_of(state, rows)
+    chances += 1e-9 * rng.random(chances.shape)  # equals in any order, but the same one whenever it is asked
+    looked = state.looked.copy()
+    chances[looked.closed[rows]] = -1
+    while True:
+        place = chances.argmax(axis=1)
+        best = chances[np.arange(len(rows)), place]
+        chosen = np.argsort(-best, kind="stable")[:most]
+        chosen = chosen[best[chosen] >= least]
+        strange = chosen[~looked.judged[rows[chosen]]]
+        if not len(strange):
+            return replace(state, looked=looked), rows[chosen], place[chosen]
+        row = rows[strange]
+        looked.closed[row] |= ~state.space.likely(looked.codes[row], looked.base[row])
+        looked.judged[row] = True
+        chances[strange] = np.where(looked.closed[row], -1, chances[strange])
+
+
+def chances_of(state: PairState, rows: Numbers) -> NDArray[np.float64]:
+    """The chance (m, places) of each combination to turn the answers to these rows."""
+    looked, places = state.looked, state.space.places
+    inherited = looked.inherited(rows)
+    group = state.groups(rows)
+    if not state.guided:
+        return Rates(state.swaps, max(state.classes, 1), places).chances(group, looked.tries[rows], inherited)
+    offsets = Offsets(state.swaps, places, state.classes)
+    extra = np.zeros((len(rows), places, state.classes))
+    which, place = np.nonzero(inherited)
+    if len(which):
+        parent = looked.parent[rows[which]]
+        straight = looked.pair[parent, 1] == place
+        peculiar = offsets.peculiar(looked.pair[parent, 0], looked.pair[parent, 1], looked.change[parent])
+        extra[which, place] = INHERITED * np.where(straight, 1, -1)[:, None] * np.nan_to_num(peculiar)
+    scores = looked.scores[rows]
+    if state.classes == 2:
+        scores[:, 1] -= boundary(looked.scores, looked.answer)
+    return offsets.chances(looked.first[rows], group, scores, extra)
+
+
+def fresh_rows(state: PairState, most: int) -> PairState:
+    """The state after as many real rows that nobody has looked at are added to `looked`."""
+    bases = state.space.pool.bases
+    while most > 0 and state.fresh < len(bases):
+        base = bases[state.fresh : state.fresh + most]
+        before = len(state.looked.base)
+        state = added(replace(state, fresh=state.fresh + len(base)), state.space.pool.codes(base), base, most=most)
+        most -= len(state.looked.base) - before
+    return state
+
+
+def bred_rows(state: PairState, most: int, rng: np.random.Generator) -> PairState:
+    """The state after as many children are added: of rows that were turned, else of real ones.
+
+    A parent is drawn among the real rows that some turned row descends from, then among its descendants, so that no family
+    outgrows the others.
+    """
+    for _ in range(TRIES):
+        draws = int(OVERSAMPLED * most) + 1
+        if most <= 0:
+            break
+        pool, turned = state.space.pool, np.flatnonzero(state.looked.turned)
+        if len(turned):
+            first, second = (turned[one] for one in by_family(state.looked.base[turned], draws, rng))
+            codes, base = (state.looked.codes[first], state.looked.codes[second]), state.looked.base[first]
+        else:
+            base, other = rng.choice(pool.bases, (2, draws))
+            codes, first = (pool.codes(base), pool.codes(other)), np.full(draws, NOBODY)
+        made, good = state.space.children(*codes, base, rng)
+        before = len(state.looked.base)
+        state = added(state, made[good], base[good], first[good], most=most)
+        most -= len(state.looked.base) - before
+    return state
+
+
+def by_family(family: Numbers, draws: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
+    """Two members (draws,) each: a family at random, then one of it at random."""
+    order = np.argsort(family, kind="stable")
+    _, starts, sizes = np.unique(family[order], return_index=True, return_counts=True)
+    chosen = rng.integers(len(starts), size=(2, draws))
+    member = starts[chosen] + (rng.random((2, draws)) * sizes[chosen]).astype(np.int64)
+    first, second = order[member]
+    return first, second
+
+
+def added(state: PairState, codes: Codes, base: Numbers, parent: Numbers | None = None, *, most: int) -> PairState:
+    """The state with the first `most` of these rows (m,) that no row looked at equals but for protected columns."""
+    space, keys, kept = state.space, set(state.keys), list[int]()
+    for place, key in enumerate(space.keys(codes, base)):
+        if key not in keys and len(kept) < most:
+            keys.add(key)
+            kept.append(place)
+    rows = np.array(kept, np.int64)
+    parents = np.full(len(rows), NOBODY) if parent is None else parent[rows]
+    first = space.own(codes[rows], base[rows])
+    new = Looked.new(codes[rows], base[rows], parents, first, space.places, state.classes)
+    return replace(state, keys=frozenset(keys), looked=state.looked + new)
