@@ -7,6 +7,8 @@ from itertools import chain
 from typing import Any
 
 from aitest_lib.reports.explain_attack import attack_lead, attack_weak_spots, gate_caveat, unfinished_words
+from aitest_lib.reports.explain_fairness import fairness_lead, fairness_left_out, fairness_weak_spots
+from aitest_lib.reports.explain_gates import gate_words, inapplicable
 from aitest_lib.reports.explain_image import (
     attribution_words,
     breaking_words,
@@ -18,12 +20,13 @@ from aitest_lib.reports.explain_image import (
 )
 from aitest_lib.reports.explain_tree import missed_words, tree_lead, tree_weak_spots
 from aitest_lib.reports.explain_word_errors import speech_lead, speech_weak_spots
-from aitest_lib.reports.report import CaseCounts, GateResult, Metric, PropertyReport, RunReport, SliceFinding
-from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, skip_reason, slice_label
+from aitest_lib.reports.fairness_view import has_fairness
+from aitest_lib.reports.report import CaseCounts, Metric, PropertyReport, RunReport, SliceFinding
+from aitest_lib.reports.tables import clip, count, interval, listed, number, skip_reason, slice_label
 
 Change = tuple[str, str, str, float | None]
 
-MAX_NAMED = 3  # changes, slices or gates named in one sentence; the rest is counted
+MAX_NAMED = 3  # changes or slices named in one sentence; the rest is counted
 NOTABLE_SKIPS = 0.05  # share of skipped cases from which the paragraph speaks of them
 CHANGED_BY = "changed by "  # prefix of the findings about changed columns
 _DONE = {
@@ -63,7 +66,7 @@ def headline(report: RunReport) -> str:
         waived = sum(gate.waived for _, gate in gates)
         whole = "The gate" if len(gates) == 1 else f"All {total}"
         unjudged = [name for name, prop in named.items() if prop.status == "unjudged"]
-        more = _inapplicable(len(found) - len(gates))
+        more = inapplicable(len(found) - len(gates))
         more += f"; {listed(unjudged)} has no gate and is unjudged" if unjudged else ""
         return f"{whole} passed{f', {waived} by a waiver' if waived else ''}{more}." if gates else "Every property passed."
     if report.status == "unjudged":
@@ -83,6 +86,8 @@ def explain_property(report: PropertyReport, confidence: float, unreadable: int 
         lead = [_reason(report), *attack_lead(report, report.adversarial, confidence)]
     elif report.speech is not None:
         lead = [_reason(report), *speech_lead(report, report.speech, confidence), _outcome(report, confidence)]
+    elif has_fairness(report):
+        lead = [_reason(report), *fairness_lead(report, confidence)]
     else:
         lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
     return " ".join(filter(None, [*lead, *chain.from_iterable(_details(report, unreadable).values())]))
@@ -190,7 +195,7 @@ def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
     slices = [item for item in report.slices if not item.name.startswith(CHANGED_BY)]
     tree, attack, speech = report.tree, report.adversarial, report.speech
     weak = [
-        *(speech_weak_spots(speech) if speech else [_worst_component(report.metrics)]),
+        *(speech_weak_spots(speech) if speech else fairness_weak_spots(report) or [_worst_component(report.metrics)]),
         _causes(report.slices),
         _sub_slices(slices, tree is not None),
         *(tree_weak_spots(report, tree) if tree else []),
@@ -199,8 +204,9 @@ def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
         breaking_words(report.breaking_points, "clip" if speech else "image"),
         attribution_words(report.attributions),
     ]
-    left_out = [unfinished_words(attack) if attack else "", _skipped(report), _errors(report), unreadable_words(unreadable)]
-    gates = [missed_words(tree) if tree else "", *_gates(report), gate_caveat(attack, report.gates) if attack else ""]
+    unasked = unfinished_words(attack) if attack else fairness_left_out(report)
+    left_out = [unasked, _skipped(report), _errors(report), unreadable_words(unreadable)]
+    gates = [missed_words(tree) if tree else "", *gate_words(report), gate_caveat(attack, report.gates) if attack else ""]
     return {title: list(filter(None, said)) for title, said in (("Weak spots", weak), ("Gates", gates), ("Left out", left_out))}
 
 
@@ -339,34 +345,6 @@ def _flips(report: PropertyReport) -> str:
     )
     share = f"{turned.flipped:,} of {count(turned.seeds, 'seed')}"
     return f"The column {clip(turned.column, 60)} alone turned the answer of {share} taken at random{smallest}."
-
-
-def _gates(report: PropertyReport) -> list[str]:
-    if not report.gates:
-        return ["No gate was set, so the property is unjudged."] if report.status == "unjudged" else []
-    failed = [g for g in report.gates if g.verdict == "failed"]
-    unsettled = [g for g in report.gates if g.verdict == "inconclusive"]
-    passed, spared = (sum(g.verdict == verdict for g in report.gates) for verdict in ("passed", "skipped"))
-    if spared == len(report.gates):
-        return ["No gate was applicable."]
-    text = [f"{passed} of {count(len(report.gates) - spared, 'gate')} passed{_inapplicable(spared)}."]
-    if failed:
-        text.append(f"Failed: {_named(failed)}.")
-    if unsettled:
-        text.append(f"Inconclusive: {_named(unsettled)}; the first because {unsettled[0].reason.rstrip('.')}.")
-    return text
-
-
-def _inapplicable(gates: int) -> str:
-    return f"; {gates:,} {'was' if gates == 1 else 'were'} not applicable" if gates else ""
-
-
-def _named(gates: list[GateResult]) -> str:
-    parts = [
-        f"{clip(g.metric, 60)} {bound(g)} on {slice_label(g.slice, 'the whole')}{' (waived)' if g.waived else ''}"
-        for g in gates[:MAX_NAMED]
-    ]
-    return "; ".join(parts) + (f"; {len(gates) - MAX_NAMED} more" if len(gates) > MAX_NAMED else "")
 
 
 def _skipped(report: PropertyReport) -> str:

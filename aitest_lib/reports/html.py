@@ -17,6 +17,7 @@ from aitest_lib.reports import plots, tables
 from aitest_lib.reports.explain import explanation_parts, headline
 from aitest_lib.reports.explain_synthesis import synthesis_sentences
 from aitest_lib.reports.html_attack import attack_view
+from aitest_lib.reports.html_fairness import fairness_view
 from aitest_lib.reports.html_images import (
     CLASS_SLICES,
     breaking_view,
@@ -141,7 +142,7 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
     images = prop.property.startswith("image.")
     gallery = gallery_view(prop, cases, min(limit, MAX_CASES))
     failed = [case for case in cases if case.outcome == "failed"]
-    speech = speech_view(prop)
+    speech, fairness = speech_view(prop), fairness_view(prop)
     turns = in_turns(failed, min(limit, MAX_CASES), case_amounts(prop)) if gallery is None and speech is None else []
     shown = [failed[place] for place in sorted(turns)]
     heard = [] if speech is None else heard_cases(prop, failed, min(limit, MAX_CASES))
@@ -160,9 +161,10 @@ def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit
         "tree": tree_view(prop, limit),
         "attack": attack_view(prop),
         "speech": speech,
+        "fairness": fairness,
         "groups": _metric_tables(prop),
         "sweeps": sweeps_view(prop) if images else None,
-        "curves": [] if images or speech else _curves(prop),
+        "curves": [] if images or speech or fairness else _curves(prop),
         "breaking": breaking_view(prop),
         "classes": _slices(by_class),
         "slices": _slices([found for found in prop.slices if found not in by_class]),

@@ -21,6 +21,7 @@ from rich.text import Text
 from aitest_lib.reports.attack_text import attack_lines
 from aitest_lib.reports.explain import headline
 from aitest_lib.reports.explain_synthesis import synthesis_sentences
+from aitest_lib.reports.fairness_text import fairness_lines
 from aitest_lib.reports.report import FailingCase, GateResult, PropertyReport, RunReport
 from aitest_lib.reports.speech_text import speech_lines
 from aitest_lib.reports.tables import bound, clip, count, duration, gate_metric, interval, number, printable, slice_label
@@ -309,7 +310,7 @@ def _print_property(name: str, prop: PropertyReport, console: Console) -> None:
     trees = tree_lines(prop.tree, console.width - 2) if prop.tree else []
     attacks = attack_lines(prop.adversarial, console.width - 2) if prop.adversarial else []
     speech = speech_lines(prop.speech, console.width - 2) if prop.speech else []
-    for line in [*trees, *attacks, *speech]:
+    for line in [*trees, *attacks, *speech, *fairness_lines(prop, console.width - 2)]:
         console.print(Padding(Text(line, no_wrap=True), (0, 0, 0, 2)))
 
 

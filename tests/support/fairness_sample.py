@@ -1,0 +1,601 @@
+"""What audits of tabular fairness found on census income, for the tests of what people look at: the figures agree."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import report_sample as sample
+
+from aitest_lib.reports.explain import explain_property
+from aitest_lib.reports.explain_fairness import explain_direction_case, explain_pair_case
+from aitest_lib.reports.records_fairness import (
+    Attribute,
+    DirectionReport,
+    DirectionStep,
+    FairGroup,
+    Flip,
+    GroupFigure,
+    GroupPair,
+    GroupReport,
+    PairReport,
+    PairSearchReport,
+    Proxy,
+    Segment,
+    Stretch,
+    YieldPoint,
+)
+from aitest_lib.reports.report import (
+    CaseCounts,
+    FailingCase,
+    GateResult,
+    Metric,
+    ModelReport,
+    PropertyQueries,
+    PropertyReport,
+    RunReport,
+)
+from aitest_lib.stats.estimates import Estimate
+from aitest_lib.stats.intervals import katz, mean, newcombe, wilson
+
+GROUPS, PAIRS, DIRECTIONS = "tabular.group_fairness", "tabular.individual_fairness", "tabular.directional"
+CONFIDENCE = 0.95
+FAVORABLE = ">50K"
+Counts = tuple[int, int, int, int]  # rows, those with the favourable label, and of these two the selected ones
+SEX: dict[str, Counts] = {"Male": (10380, 3166, 2101, 566), "Female": (4902, 557, 297, 73)}
+RACE: dict[str, Counts] = {
+    "Asian-Pac-Islander": (462, 128, 85, 27),
+    "White": (13141, 3371, 2204, 577),
+    "Black": (1496, 186, 89, 27),
+    "Amer-Indian-Eskimo": (153, 19, 10, 3),
+    "Other": (30, 0, 0, 1),
+}
+CROSSED: dict[str, Counts] = {
+    "Male × Asian-Pac-Islander": (306, 106, 74, 21),
+    "Male × White": (9159, 2891, 1930, 520),
+    "Male × Black": (772, 139, 71, 17),
+    "Male × Amer-Indian-Eskimo": (96, 15, 9, 2),
+    "Female × Asian-Pac-Islander": (156, 22, 11, 6),
+    "Female × White": (3982, 480, 274, 57),
+    "Female × Black": (724, 47, 18, 10),
+    "Female × Other": (7, 0, 0, 0),
+}
+
+
+def groups(**more: Any) -> PropertyReport:
+    """What `tabular.group_fairness` found for a classifier with labels and scores."""
+    found = GroupReport(
+        selection="decision",
+        labelled=True,
+        rows=15282,
+        attributes=[
+            attribute("sex", SEX, declared=True),
+            attribute("race", RACE, excluded={"Unknown": 3}),
+            attribute(
+                "sex × race", CROSSED, unjudged="Female × Other has 7 rows, and at least 10 are needed", columns=["sex", "race"]
+            ),
+        ],
+        scores=[attribute("sex", {"Male": (10380, 3166, 2890, 3061), "Female": (4902, 557, 489, 1201)}, favorable=None)],
+        segments=[
+            segment("Female", "Male", "education", "Masters", (212, 71), (540, 402), 0.0000031, True),
+            segment("Female", "Male", "occupation", "Exec-managerial", (601, 131), (1430, 793), 0.00002, True),
+            segment("Female", "Male", "hours-per-week", "above 45", (388, 61), (2870, 1102), 0.012, True),
+            segment("Female", "Male", "workclass", "Self-emp-inc", (63, 15), (410, 195), 0.081, False),
+            segment("Female", "Male", "education", "HS-grad", (1620, 39), (3310, 291), 0.21, False),
+        ],
+        proxies=[
+            Proxy(attribute="sex", column="relationship", association=0.649),
+            Proxy(attribute="sex", column="marital-status", association=0.461),
+            Proxy(attribute="sex", column="occupation", association=0.424),
+            Proxy(attribute="race", column="native-country", association=0.388),
+        ],
+    )
+    women, men = found.attributes[0].groups[1], found.attributes[0].groups[0]
+    metrics = [
+        Metric(name="impact_ratio", slice={"attribute": "sex"}, value=women.impact_ratio, low=women.ratio_low, n=women.rows),
+        Metric(name="impact_ratio", slice={"attribute": "race"}, value=0.114, low=0.02, high=0.6, n=30),
+        Metric(name="selection_rate", value=0.201, low=0.196, high=0.207, n=15282, higher_is_better=None),
+        Metric(name="selection_rate", slice={"sex": "Male"}, value=men.figures[0].value, n=men.rows),
+        Metric(name="selection_rate", slice={"sex": "Female"}, value=women.figures[0].value, n=women.rows),
+    ]
+    gates = [
+        GateResult(
+            metric="impact_ratio",
+            slice={"attribute": "sex"},
+            min=0.8,
+            verdict="failed",
+            reason=f"{women.impact_ratio:.3f} [{women.ratio_low:.3f}, {women.ratio_high:.3f}] is below 0.8",
+        ),
+        GateResult(
+            metric="impact_ratio",
+            slice={"attribute": "race"},
+            min=0.8,
+            verdict="failed",
+            reason="0.137 [0.037, 0.515] is below 0.8",
+        ),
+    ]
+    fields: dict[str, Any] = {
+        "property": GROUPS,
+        "status": "failed",
+        "metrics": metrics,
+        "gates": gates,
+        "queries": PropertyQueries(planned=15282, cached=15282),
+        "seconds": 2.4,
+        "artifacts": {"bias_audit": "s3://audits/adult/7f3a/bias_audit.csv"},
+        "groups": found,
+    }
+    return explained(PropertyReport(**(fields | more)))
+
+
+def numbers(**more: Any) -> PropertyReport:
+    """The same for a regressor of yearly hours: selected is who is above the median of all."""
+    made = attribute("sex", {"Male": (10380, 0, 0, 5704), "Female": (4902, 0, 0, 1912)}, favorable=None, labelled=False)
+    errors = [estimate("mean_absolute_error", mean([180.0, 190.0, 200.0, 230.0, 250.0])) for _ in made.groups]
+    errors[1] = errors[1].model_copy(update={"value": 262.5, "gap": 52.5, "gap_low": 21.0, "gap_high": 84.0, "n": 4902})
+    made = made.model_copy(
+        update={
+            "groups": [
+                group.model_copy(update={"figures": [*group.figures, error]})
+                for group, error in zip(made.groups, errors, strict=True)
+            ]
+        }
+    )
+    ages = attribute(
+        "age",
+        {"38 to 47": (3820, 0, 0, 2110), "17 to 27": (3901, 0, 0, 1204)},
+        favorable=None,
+        labelled=False,
+        cut="age was cut into 2 groups of about equal size",
+    )
+    found = GroupReport(selection="number", threshold=2080.0, labelled=True, rows=15282, attributes=[made, ages])
+    return groups(groups=found, metrics=[], gates=[], status="unjudged", **more)
+
+
+def classes(**more: Any) -> PropertyReport:
+    """The same for three classes, one against the rest, nobody having named the favourable one."""
+    rates: dict[str, dict[str, Counts]] = {
+        "approved": {"Male": (600, 0, 0, 290), "Female": (580, 0, 0, 198)},
+        "referred": {"Female": (580, 0, 0, 141), "Male": (600, 0, 0, 139)},
+        "refused": {"Female": (580, 0, 0, 241), "Male": (600, 0, 0, 171)},
+    }
+    found = [attribute("sex", counts, favorable=name, labelled=False) for name, counts in rates.items()]
+    made = GroupReport(selection="decision", assumed=True, rows=1180, attributes=found)
+    return groups(groups=made, metrics=[], gates=[], status="unjudged", **more)
+
+
+def undefined(**more: Any) -> PropertyReport:
+    """The same where nobody is selected and nothing can be said."""
+    nobody = attribute("sex", {"Male": (40, 0, 0, 0), "Female": (3, 0, 0, 0)}, unjudged="nobody was selected in any group")
+    lone = Attribute(
+        name="race", columns=["race"], favorable=FAVORABLE, reference=None, groups=[], unjudged="there is one group"
+    )
+    made = GroupReport(selection="decision", labelled=True, rows=43, attributes=[nobody, lone])
+    why = "nobody was selected in any group"
+    gate = GateResult(metric="impact_ratio", slice={"attribute": "sex"}, min=0.8, verdict="inconclusive", reason=why)
+    metric = Metric(name="impact_ratio", slice={"attribute": "sex"}, value=None, n=43, reason=why)
+    return groups(groups=made, metrics=[metric], gates=[gate], status="inconclusive", **more)
+
+
+def many(names: list[str], **more: Any) -> PropertyReport:
+    """The same for as many groups of one attribute, and as many segments."""
+    counts: dict[str, Counts] = {
+        name: (400 + 10 * place, 0, 0, 200 - (place * 180) // len(names)) for place, name in enumerate(names)
+    }
+    made = [
+        segment(name, names[0], "column", name, (60, 10), (80, 40), 0.01, True, attribute_name="country") for name in names[1:]
+    ]
+    found = GroupReport(
+        selection="decision",
+        rows=30000,
+        attributes=[attribute("country", counts, labelled=False)],
+        segments=made,
+        proxies=[Proxy(attribute="country", column=name, association=0.5) for name in names],
+    )
+    return groups(groups=found, **more)
+
+
+def pairs(**more: Any) -> PropertyReport:
+    """What `tabular.individual_fairness` found, with a search."""
+    rows, turned, likely, likely_turned = 2000, 183, 1240, 57
+    seen, plausible = bounds(wilson(turned, rows)), bounds(wilson(likely_turned, likely))
+    found = PairReport(
+        columns=["sex", "race"],
+        combinations=10,
+        tried=10,
+        rows=rows,
+        turned=turned,
+        prevalence=turned / rows,
+        low=seen[0],
+        high=seen[1],
+        likely_rows=likely,
+        likely_turned=likely_turned,
+        likely_prevalence=likely_turned / likely,
+        likely_low=plausible[0],
+        likely_high=plausible[1],
+        ties=["relationship = Husband goes with sex = Male", "relationship = Wife goes with sex = Female"],
+        flips=[
+            flip({"sex": "Female"}, 1358, 61),
+            flip({"sex": "Male"}, 642, 21),
+            flip({"race": "Black"}, 1806, 44),
+            flip({"race": "Other"}, 1984, 39),
+            flip({"sex": "Female", "race": "Black"}, 1902, 118),
+            flip({"sex": "Female", "race": "Amer-Indian-Eskimo"}, 1992, 97),
+            Flip(values={"sex": "Male", "race": "White"}, rows=0, turned=0, rate=None),
+        ],
+        search=PairSearchReport(
+            queries=20000,
+            found=1104,
+            guided=True,
+            real=0.994,
+            regions=37,
+            of_regions=64,
+            curve=[YieldPoint(queries=1000 * i, found=round(1104 * (i / 20) ** 1.4)) for i in range(21)],
+        ),
+        proxies=[Proxy(attribute="sex", column="relationship", association=0.649)],
+    )
+    why = f"{turned / rows:.3f} [{seen[0]:.3f}, {seen[1]:.3f}] is above 0.01"
+    fields: dict[str, Any] = {
+        "property": PAIRS,
+        "status": "failed",
+        "cases": CaseCounts(total=rows, passed=rows - turned, failed=turned),
+        "metrics": [
+            Metric(name="prevalence", value=turned / rows, low=seen[0], high=seen[1], n=rows, higher_is_better=False),
+        ],
+        "gates": [GateResult(metric="prevalence", max=0.01, verdict="failed", reason=why)],
+        "queries": PropertyQueries(planned=40000, sent=38000, cached=2000),
+        "seconds": 21.7,
+        "artifacts": {"cases": "s3://audits/adult/7f3a/cases.parquet"},
+        "pairs": found,
+    }
+    return explained(PropertyReport(**(fields | more)))
+
+
+def blind(**more: Any) -> PropertyReport:
+    """What the same property says of a model that is not sent the protected columns."""
+    found = PairReport(
+        columns=[],
+        not_inputs=["sex", "race"],
+        combinations=0,
+        tried=0,
+        rows=0,
+        turned=0,
+        prevalence=None,
+        proxies=[Proxy(attribute="sex", column="relationship", association=0.649)],
+    )
+    why = "sex and race are no inputs of the model"
+    fields: dict[str, Any] = {"status": "skipped", "pairs": found, "metrics": [], "gates": [], "cases": CaseCounts()}
+    return pairs(**(fields | {"reason": why} | more))
+
+
+def directions(**more: Any) -> PropertyReport:
+    """What `tabular.directional` found: hours with a dip, education as it should be, a group that must not be helped."""
+    hours = [0.18, 0.21, 0.24, 0.27, 0.262, 0.23, 0.25, 0.29, 0.31, 0.312]
+    found = [
+        DirectionReport(
+            column="hours-per-week",
+            expected="increasing",
+            on="score",
+            favorable=FAVORABLE,
+            rows=500,
+            violating=212,
+            rate=0.424,
+            **named(wilson(212, 500)),
+            largest=0.19,
+            steps=[step(20.0 + 5 * i, value, against=(0, 0, 3, 1, 118, 166, 9, 0, 0, 14)[i]) for i, value in enumerate(hours)],
+            stretches=[
+                Stretch(start=40.0, end=45.0, rows=500, against=166, mean=0.061, largest=0.19),
+                Stretch(start=35.0, end=40.0, rows=500, against=118, mean=0.014, largest=0.08),
+            ],
+        ),
+        DirectionReport(
+            column="education-num",
+            expected="increasing",
+            on="score",
+            favorable=FAVORABLE,
+            rows=500,
+            violating=0,
+            rate=0.0,
+            **named(wilson(0, 500)),
+            steps=[step(float(i), 0.05 + 0.028 * i) for i in range(1, 17)],
+        ),
+        DirectionReport(
+            column="capital-loss",
+            expected="never_helps",
+            on="decision",
+            favorable=FAVORABLE,
+            rows=400,
+            violating=31,
+            rate=31 / 400,
+            **named(wilson(31, 400)),
+            largest=1.0,
+            steps=[step(0.0, 0.21), step("500", 0.2), step("2000", 0.27, against=31), step("missing", None)],
+            stretches=[Stretch(start="500", end="2000", rows=400, against=31, mean=1.0, largest=1.0)],
+        ),
+        DirectionReport(column="age", expected="never_hurts", on="score", favorable=FAVORABLE, rows=0, violating=0, rate=None),
+    ]
+    metrics = [
+        Metric(
+            name="violation_rate",
+            slice={"column": item.column},
+            value=item.rate,
+            low=item.low,
+            high=item.high,
+            n=item.rows,
+            higher_is_better=False,
+            reason=None if item.rate is not None else "no row was answered",
+        )
+        for item in found
+    ]
+    gate = GateResult(
+        metric="violation_rate",
+        slice={"column": "hours-per-week"},
+        max=0.05,
+        verdict="failed",
+        reason="0.424 [0.388, 0.461] is above 0.05",
+    )
+    fields: dict[str, Any] = {
+        "property": DIRECTIONS,
+        "status": "failed",
+        "cases": CaseCounts(total=1400, passed=1157, failed=243),
+        "metrics": metrics,
+        "gates": [gate],
+        "queries": PropertyQueries(planned=14600, sent=14600),
+        "seconds": 9.1,
+        "artifacts": {"cases": "s3://audits/adult/7f3a/cases.parquet"},
+        "directions": found,
+    }
+    return explained(PropertyReport(**(fields | more)))
+
+
+def run_report(*properties: PropertyReport, **more: Any) -> RunReport:
+    """A run of a model of incomes."""
+    fields: dict[str, Any] = {
+        "suite": "adult-fairness",
+        "model": ModelReport(name="adult-gbm", version="3", type="tabular-classifier", digest="fa1r" * 8),
+        "status": "failed",
+        "properties": list(properties or [groups(), pairs(), directions()]),
+        "warnings": [],
+    }
+    return sample.report(**(fields | more))
+
+
+def cases(n: int = 6) -> dict[str, list[FailingCase]]:
+    """n failing cases of pairs, and as many of directions."""
+    return {PAIRS: [_pair(place) for place in range(n)], DIRECTIONS: [_moved(place) for place in range(n)]}
+
+
+def hostile(text: str) -> tuple[RunReport, dict[str, list[FailingCase]]]:
+    """A run and its cases in which everything that data, cards and suites name is `text`."""
+    counts: dict[str, Counts] = {f"{text}{i}": (200, 80, 60 - 20 * i, 10) for i in range(3)}
+    found = GroupReport(
+        selection="decision",
+        assumed=True,
+        labelled=True,
+        rows=600,
+        attributes=[attribute(text, counts, favorable=text, excluded={text: 3}, cut=text, unjudged=text, columns=[text])],
+        segments=[segment(text, text, text, text, (60, 10), (80, 40), 0.01, True, attribute_name=text)],
+        proxies=[Proxy(attribute=text, column=text, association=0.6)],
+    )
+    reason = {"value": None, "low": None, "high": None, "reason": text}
+    named_figures = [
+        group.model_copy(
+            update={
+                "figures": [*group.figures, group.figures[0].model_copy(update={"name": text} | reason)],
+                "ratio_reason": text,
+            }
+        )
+        for group in found.attributes[0].groups
+    ]
+    found.attributes[0] = found.attributes[0].model_copy(update={"groups": named_figures})
+    pair = pairs().pairs
+    assert pair is not None
+    assert pair.search is not None
+    pair = pair.model_copy(
+        update={
+            "columns": [text],
+            "not_inputs": [text],
+            "ties": [text, text],
+            "flips": [flip({text: text, f"{text}b": text}, 100, 7)],
+            "search": pair.search.model_copy(update={"stopped": text}),
+            "proxies": [Proxy(attribute=text, column=text, association=0.6)],
+        }
+    )
+    moved = [
+        item.model_copy(
+            update={
+                "column": text,
+                "favorable": text,
+                "steps": [step(f"{text}{i}", 0.3 - 0.05 * i, against=5) for i in range(3)],
+                "stretches": [Stretch(start=text, end=text, rows=9, against=3, mean=0.1, largest=0.2)],
+            }
+        )
+        for item in directions().directions[:2]
+    ]
+    fields = dict.fromkeys(("case_id", "transform", "expected", "observed", "explanation", "reason"), text)
+    shown = [
+        case.model_copy(update={**fields, "seed": {text: text}, "case": {text: text}, "changed": [text]})
+        for case in cases(2)[PAIRS]
+    ]
+    report = run_report(
+        groups(groups=found, gates=[], metrics=[]),
+        pairs(pairs=pair, gates=[], metrics=[]),
+        directions(directions=moved, gates=[], metrics=[]),
+    )
+    return report, {PAIRS: shown, DIRECTIONS: shown}
+
+
+def attribute(
+    name: str,
+    counts: dict[str, Counts],
+    *,
+    favorable: str | None = FAVORABLE,
+    labelled: bool = True,
+    columns: list[str] | None = None,
+    **more: Any,
+) -> Attribute:
+    """The groups of these counts beside the first of them."""
+    base = next(iter(counts))
+    made = [_group(group, counts, base, labelled) for group in counts]
+    fields: dict[str, Any] = {
+        "name": name,
+        "columns": columns or [name],
+        "favorable": favorable,
+        "reference": base,
+        "groups": made,
+        "pairs": _pairs(counts),
+        "p_value": None if more.get("unjudged") else 1e-9,
+    }
+    return Attribute(**(fields | more))
+
+
+def segment(
+    group: str,
+    reference: str,
+    column: str,
+    value: str,
+    here: tuple[int, int],
+    there: tuple[int, int],
+    q: float,
+    flagged: bool,
+    attribute_name: str = "sex",
+) -> Segment:
+    """A segment with its (rows, selected rows) in the group and in the reference group."""
+    difference = newcombe(here[1], here[0], there[1], there[0])
+    low, high = bounds(difference)
+    return Segment(
+        attribute=attribute_name,
+        group=group,
+        reference=reference,
+        column=column,
+        value=value,
+        rows=here[0],
+        reference_rows=there[0],
+        rate=here[1] / here[0],
+        reference_rate=there[1] / there[0],
+        difference=difference.value or 0.0,
+        low=low,
+        high=high,
+        q_value=q,
+        flagged=flagged,
+    )
+
+
+def flip(values: dict[str, str], rows: int, turned: int) -> Flip:
+    return Flip(values=values, rows=rows, turned=turned, rate=turned / rows, **named(wilson(turned, rows)))
+
+
+def step(value: float | str, middle: float | None, against: int = 0, rows: int = 500) -> DirectionStep:
+    edges = {} if middle is None else {"low": middle - 0.012, "high": middle + 0.012}
+    return DirectionStep(value=value, mean=middle, rows=rows, against=against, **edges)
+
+
+def estimate(name: str, found: Estimate, hits: int | None = None) -> GroupFigure:
+    edges = {} if found.value is None else named(found)
+    return GroupFigure(name=name, value=found.value, n=found.n, hits=hits, reason=found.reason, **edges)
+
+
+def bounds(found: Estimate) -> tuple[float, float]:
+    edges = found.bounds(CONFIDENCE)
+    assert edges is not None
+    return edges
+
+
+def named(found: Estimate) -> dict[Literal["low", "high"], Any]:
+    low, high = bounds(found)
+    return {"low": low, "high": high}
+
+
+def explained(prop: PropertyReport) -> PropertyReport:
+    return prop.model_copy(update={"explanation": explain_property(prop, CONFIDENCE)})
+
+
+def _rates(counts: Counts, labelled: bool) -> list[tuple[str, int, int]]:
+    rows, positives, hits, false = counts
+    selected = hits + false
+    if not labelled:
+        return [("selection_rate", selected, rows)]
+    return [
+        ("selection_rate", selected, rows),
+        ("true_positive_rate", hits, positives),
+        ("false_positive_rate", false, rows - positives),
+        ("precision", hits, selected),
+        ("accuracy", hits + rows - positives - false, rows),
+    ]
+
+
+def _group(name: str, counts: dict[str, Counts], base: str, labelled: bool) -> FairGroup:
+    mine, total = counts[name], sum(rows for rows, *_ in counts.values())
+    made = []
+    for (figure, hits, n), (_, other_hits, other_n) in zip(_rates(mine, labelled), _rates(counts[base], labelled), strict=True):
+        one = estimate(figure, wilson(hits, n), hits)
+        gap = newcombe(hits, n, other_hits, other_n)
+        if name != base and gap.value is not None:
+            low, high = bounds(gap)
+            one = one.model_copy(update={"gap": gap.value, "gap_low": low, "gap_high": high})
+        made.append(one)
+    selected, picked = mine[2] + mine[3], counts[base][2] + counts[base][3]
+    ratio = katz(selected, mine[0], picked, counts[base][0])
+    fields: dict[str, Any] = {"impact_ratio": ratio.value, "ratio_reason": ratio.reason}
+    if name != base and ratio.value is not None:
+        fields |= {"ratio_low": bounds(ratio)[0], "ratio_high": bounds(ratio)[1]}
+    if labelled and name != base:
+        gaps = [one.gap for one in made[1:3]]
+        if None not in gaps:
+            odds = math.fsum(gap or 0.0 for gap in gaps) / 2
+            fields |= {"average_odds": odds, "average_odds_low": odds - 0.03, "average_odds_high": odds + 0.03}
+    others = [one for other, one in counts.items() if other != name]
+    rest = newcombe(selected, mine[0], sum(one[2] + one[3] for one in others), sum(one[0] for one in others))
+    low, high = bounds(rest)
+    fields |= {"rest_gap": rest.value, "rest_low": low, "rest_high": high, "rest_p": 0.0004}
+    return FairGroup(name=name, rows=mine[0], share=mine[0] / total, reference=name == base, figures=made, **fields)
+
+
+def _pairs(counts: dict[str, Counts]) -> list[GroupPair]:
+    made = []
+    names = list(counts)
+    for place, second in enumerate(names):
+        for first in names[place + 1 :]:
+            mine, other = counts[first], counts[second]
+            ratio = katz(mine[2] + mine[3], mine[0], other[2] + other[3], other[0])
+            edges = {} if ratio.value is None else named(ratio)
+            made.append(GroupPair(first=first, second=second, ratio=ratio.value, p_value=0.0021, **edges))
+    return made
+
+
+def _pair(place: int) -> FailingCase:
+    seed = dict(sample.ROW, age=str(31 + place), relationship="Husband", occupation="Exec-managerial")
+    changed = {"sex": ("Male", "Female")} if place % 2 else {"sex": ("Male", "Female"), "race": ("White", "Black")}
+    note = (
+        "no row of the data has sex Female with relationship Husband; with relationship Wife it is >50K" if place % 3 else None
+    )
+    return FailingCase(
+        case_id=f"{place + 1:032x}"[::-1],
+        seed_id=f"{place:032x}",
+        transform="protected_values" if place < 4 else "search",
+        strength=None,
+        expected=">50K",
+        observed="<=50K",
+        score=0.44,
+        explanation=explain_pair_case(changed, ">50K", "<=50K", 0.44, note),
+        seed=seed,
+        case=seed | {column: after for column, (_, after) in changed.items()},
+        changed=list(changed),
+    )
+
+
+def _moved(place: int) -> FailingCase:
+    seed = dict(sample.ROW, age=str(31 + place), **{"hours-per-week": "38"})
+    said = explain_direction_case("hours-per-week", "38", "45", "increasing", "score", 0.61, 0.42, FAVORABLE)
+    return FailingCase(
+        case_id=f"{place + 1:032x}"[::-1],
+        seed_id=f"{place:032x}",
+        transform="move hours-per-week",
+        strength=45.0,
+        expected="0.61",
+        observed="0.42",
+        score=0.42,
+        explanation=said,
+        seed=seed,
+        case=seed | {"hours-per-week": "45"},
+        changed=["hours-per-week"],
+    )
