@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import permutations
+from itertools import product
 from typing import Any
 
 from aitest_lib.metrics.fairness import (
@@ -83,12 +83,20 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
-    """A `lower` group against a `higher` one in one rate: the ratio of both, or the higher minus the lower."""
+class Side:
+    """One group of a contrast: its figure `of` so many rows."""
 
-    lower: GroupRates
-    higher: GroupRates
-    rate: str
+    name: str
+    value: float
+    of: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A `lower` group against a `higher` one: the ratio of their figures, or the higher one minus the lower one."""
+
+    lower: Side
+    higher: Side
     estimate: Estimate
 
 
@@ -98,9 +106,9 @@ def ratio_contrasts(below: Sequence[GroupRates], above: Sequence[GroupRates], re
     The numerators are taken from `below` and the denominators from `above`, lists of the same groups.
     """
     return [
-        Contrast(lower=low, higher=above[at], rate=SELECTION, estimate=ratio(low, above[at]))
-        for low, at in _ordered_pairs(below)
-        if reference is None or above[at].name == reference
+        Contrast(lower=_side(low, SELECTION), higher=_side(high, SELECTION), estimate=ratio(low, high))
+        for low, high in product(below, above)
+        if low.name != high.name and (reference is None or high.name == reference)
     ]
 
 
@@ -109,10 +117,10 @@ def gap_contrasts(
 ) -> list[Contrast]:
     """The difference in each rate of each ordered pair of groups, or of each group and a declared reference, either way."""
     return [
-        Contrast(lower=low, higher=above[at], rate=rate, estimate=difference(above[at], low, rate))
+        Contrast(lower=_side(low, rate), higher=_side(high, rate), estimate=difference(high, low, rate))
         for rate in rates
-        for low, at in _ordered_pairs(below)
-        if reference is None or reference in (low.name, above[at].name)
+        for low, high in product(below, above)
+        if low.name != high.name and (reference is None or reference in (low.name, high.name))
     ]
 
 
@@ -138,7 +146,7 @@ def ratio_figure(compared: Compared, name: str, slice: dict[str, Any]) -> Figure
         estimate=_whole(compared, found, unjudged or _no_ratio(compared)),
         slice=slice,
         pessimistic=_whole(compared, smallest([one.estimate for one in worst]), unjudged) if compared.erring else None,
-        note=_note(compared, contrasts, found, side=0),
+        note=contrast_note(contrasts, found, compared.confidence, side=0),
         component=True,
         unjudged=unjudged,
     )
@@ -153,12 +161,12 @@ def gap_figure(compared: Compared, name: str, rates: Sequence[str], slice: dict[
     unjudged = why_unjudged(compared, rates)
     return Figure(
         name=name,
-        estimate=_from_zero(_whole(compared, found, unjudged)),
+        estimate=from_zero(_whole(compared, found, unjudged)),
         slice=slice,
-        pessimistic=_from_zero(_whole(compared, largest([one.estimate for one in worst]), unjudged))
+        pessimistic=from_zero(_whole(compared, largest([one.estimate for one in worst]), unjudged))
         if compared.erring
         else None,
-        note=_note(compared, contrasts, found, side=1),
+        note=contrast_note(contrasts, found, compared.confidence, side=1),
         higher_is_better=False,
         component=True,
         unjudged=unjudged,
@@ -192,10 +200,6 @@ def _rank(group: GroupRates) -> tuple[float, int, str]:
     return (math.inf if rate is None else -rate, -group.rows, group.name)
 
 
-def _ordered_pairs(groups: Sequence[GroupRates]) -> list[tuple[GroupRates, int]]:
-    return [(groups[low], high) for low, high in permutations(range(len(groups)), 2)]
-
-
 def _no_ratio(compared: Compared) -> str:
     if not any(one.rates[SELECTION].value for one in compared.rates):
         return NO_SELECTION
@@ -207,7 +211,7 @@ def _whole(compared: Compared, found: Estimate, reason: str | None) -> Estimate:
     return undefined(reason or found.reason or NO_TWO_GROUPS, rows) if found.value is None else replace(found, rows=rows)
 
 
-def _from_zero(gap: Estimate) -> Estimate:
+def from_zero(gap: Estimate) -> Estimate:
     """The largest gap in either direction is never below 0, and so is its lower bound."""
     return gap if gap.interval is None else replace(gap, interval=partial(_cut_interval, gap))
 
@@ -217,28 +221,28 @@ def _cut_interval(gap: Estimate, confidence: float) -> tuple[float, float]:
     return max(low, 0.0), high
 
 
-def _note(compared: Compared, contrasts: Sequence[Contrast], found: Estimate, side: int) -> str | None:
+def contrast_note(
+    contrasts: Sequence[Contrast], found: Estimate, confidence: float, side: int, number: str = ".3f"
+) -> str | None:
     """Which groups the worst contrast is of, and which group leaves the most open where that is another one.
 
-    `side`: the bound that a gate wants to clear, 0 the lower, 1 the upper one.
+    `side`: the bound that a gate wants to clear, 0 the lower, 1 the upper one; `number`: how figures are written.
     """
     defined = [one for one in contrasts if one.estimate.value is not None]
     worst = next((one for one in defined if one.estimate.value == found.value), None)
     if worst is None:
         return None
-    lower, higher = _shown(worst.lower, worst.rate), _shown(worst.higher, worst.rate)
-    text = f"lowest: {worst.lower.name} ({lower}) against {worst.higher.name} ({higher})"
-    ends = [(bounds[side], one) for one in defined if (bounds := one.estimate.bounds(compared.confidence)) is not None]
+    lower, higher = (f"{one.name} ({one.value:{number}} of {one.of:,} rows)" for one in (worst.lower, worst.higher))
+    text = f"lowest: {lower} against {higher}"
+    ends = [(bounds[side], one) for one in defined if (bounds := one.estimate.bounds(confidence)) is not None]
     widest = (max if side else min)(ends, key=lambda end: end[0])[1] if ends else worst
-    least = min(widest.lower, widest.higher, key=lambda group: group.rows)
+    least = min(widest.lower, widest.higher, key=lambda one: one.of)
     if least.name in (worst.lower.name, worst.higher.name):
         return text
-    return f"{text}; {least.name}, with {least.rows:,} rows, leaves the most open"
+    return f"{text}; {least.name}, with {least.of:,} rows, leaves the most open"
 
 
-def _shown(group: GroupRates, rate: str) -> str:
-    if rate == AVERAGE_ODDS:
-        return (
-            f"{sum(group.rates[part].value or 0.0 for part in (TRUE_POSITIVE, FALSE_POSITIVE)) / 2:.3f} of {group.rows:,} rows"
-        )
-    return f"{group.rates[rate].value or 0.0:.3f} of {group.counts[rate][1]:,} rows"
+def _side(group: GroupRates, rate: str) -> Side:
+    parts = [TRUE_POSITIVE, FALSE_POSITIVE] if rate == AVERAGE_ODDS else [rate]
+    value = sum(group.rates[part].value or 0.0 for part in parts) / len(parts)
+    return Side(name=group.name, value=value, of=group.rows if rate == AVERAGE_ODDS else group.counts[rate][1])

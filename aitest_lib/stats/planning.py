@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 
 from aitest_lib.errors import InputError
-from aitest_lib.stats.estimates import normal_quantile
+from aitest_lib.stats.estimates import Estimate, normal_quantile
 from aitest_lib.stats.intervals import wilson_bounds
+
+SPREAD_AT = 0.95  # where a standard error is read off an interval
 
 
 def seeds_needed(value: float, threshold: float, confidence: float = 0.95, power: float = 0.8) -> int | None:
@@ -25,6 +27,22 @@ def seeds_needed(value: float, threshold: float, confidence: float = 0.95, power
         value * (1 - value)
     )
     return max(1, math.ceil((spread / (value - threshold)) ** 2))
+
+
+def rows_needed(estimate: Estimate, threshold: float, confidence: float = 0.95, power: float = 0.8) -> float | None:
+    """Rows with which a contrast of groups is told from `threshold` with probability `power`, were its value the true one.
+
+    Normal approximation: the bound towards the threshold comes nearer with the root of the `rows` behind the estimate. None
+    where value and threshold are equal, or there is no such bound.
+    """
+    value, rows = estimate.value, estimate.rows
+    at, near = estimate.bounds(confidence), estimate.bounds(SPREAD_AT)
+    if value is None or rows is None or at is None or near is None or value == threshold:
+        return None
+    side = 0 if value > threshold else 1
+    # What the bounds were corrected by stays in the first term; the second is the spread of the value itself.
+    reach = abs(value - at[side]) + normal_quantile(power) / normal_quantile(SPREAD_AT) * abs(value - near[side])
+    return rows * (reach / (value - threshold)) ** 2 if math.isfinite(reach) else None
 
 
 def decidable(n: int, threshold: float, confidence: float = 0.95) -> tuple[float | None, float | None]:

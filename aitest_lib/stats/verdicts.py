@@ -9,7 +9,7 @@ from typing import Any, Literal
 from aitest_lib.errors import InputError
 from aitest_lib.stats.estimates import Estimate
 from aitest_lib.stats.multiple import holm
-from aitest_lib.stats.planning import seeds_needed
+from aitest_lib.stats.planning import rows_needed, seeds_needed
 from aitest_lib.types import Status
 
 Decide = Literal["interval", "point"]
@@ -158,7 +158,11 @@ def _undefined(gate: GateInput) -> str:
 
 
 def _remedy(estimate: Estimate, side: _Side, confidence: float) -> str:
-    """How many seeds would decide; empty for figures that are not rates, and where more seeds are not the answer."""
+    """How many seeds, or rows, would decide; empty where that cannot be said, and where more are not the answer."""
+    if estimate.rows and not estimate.effective_n:
+        needed_rows = rows_needed(estimate, side.threshold, confidence)
+        rows = None if needed_rows is None else _two_digits(needed_rows)
+        return f": about {rows:,} rows would decide ({estimate.rows:,} here)" if rows and rows > estimate.rows else ""
     if estimate.value is None or not estimate.effective_n or not 0 <= side.threshold <= 1:
         return ""
     needed = seeds_needed(estimate.value, side.threshold, confidence)
