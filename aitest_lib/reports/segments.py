@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.data.groups import CROSS, Groups
-from aitest_lib.reports.records_fairness import Segment
+from aitest_lib.reports.records_fairness import Attribute, Segment
 from aitest_lib.reports.slices import FALSE_DISCOVERY_RATE, SliceColumn
-from aitest_lib.scorers.group_choice import choose_groups
 from aitest_lib.stats.exact import fisher_two_sided
 from aitest_lib.stats.intervals import newcombe
 from aitest_lib.stats.multiple import benjamini_hochberg
@@ -20,35 +19,27 @@ MIN_ROWS = 30
 MIN_EXPECTED = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProtectedCut:
-    """The groups of a protected attribute and its reference (several names are one group), with the `columns` it is made of."""
-
-    name: str
-    columns: Sequence[str]
-    groups: Groups
-    reference: Sequence[str]
-
-
 def rank_segments(
-    attributes: Sequence[ProtectedCut],
-    columns: Sequence[SliceColumn],
+    attributes: Sequence[tuple[Attribute, Groups]],
     favoured: NDArray[np.bool_],
-    counted: NDArray[np.bool_],
+    columns: Sequence[SliceColumn],
     confidence: float,
 ) -> list[Segment]:
     """Every group beside the reference group within every value of every other column, the widest flagged gaps first.
 
-    `favoured` (n,): the answer is the favourable one; `counted` (n,): there is a usable answer. Looked at are segments with at
-    least 30 rows of each and at least 5 *expected* in every cell of their table, were both served alike: a rule on observed
-    counts would hide a segment in which nobody of a group is selected. Fisher's exact test, two-sided; q-values by Benjamini
-    and Hochberg (1995) over all that are looked at; differences (group minus reference) with Newcombe's interval.
+    `attributes`: each record that has a reference with the groups (n,) it was made of, before any were pooled or left out;
+    `favoured` (n,): the answer is the favourable one, of rows with a usable answer. Looked at are segments with at least 30 rows
+    of both groups and at least 5 *expected* in every cell of their table, were both served alike: a rule on observed counts
+    would hide a segment in which nobody of a group is selected. Fisher's exact test, two-sided; q-values by Benjamini and
+    Hochberg (1995) over all that are looked at; differences (group minus reference) with Newcombe's interval.
     """
-    looked_at: list[_Table] = []
-    for attribute in attributes:
-        groups = choose_groups(attribute.name, attribute.groups, attribute.reference, None).groups
-        others = [column for column in columns if column.name not in attribute.columns]
-        looked_at += [table for column in others for table in _tables(attribute, groups, column, favoured, counted)]
+    looked_at = [
+        table
+        for attribute, groups in attributes
+        for column in columns
+        if column.name not in attribute.columns
+        for table in _tables(attribute, groups, column, favoured)
+    ]
     if not looked_at:
         return []
     counts = np.array([[table.hits, table.rows, table.reference_hits, table.reference_rows] for table in looked_at])
@@ -57,20 +48,18 @@ def rank_segments(
     return sorted(segments, key=_order)
 
 
-def crossed_columns(attributes: Sequence[ProtectedCut], columns: Sequence[SliceColumn]) -> list[SliceColumn]:
-    """The groups of each attribute crossed with every other column ("sex × occupation", "Female × Sales"), for `rank_slices`,
-    which leaves out slices of fewer than 30 rows."""
+def crossed_columns(protected: Mapping[str, Groups], columns: Sequence[SliceColumn]) -> list[SliceColumn]:
+    """The groups of each protected column crossed with every other column ("sex × occupation", "Female × Sales"), of the same
+    rows, for `rank_slices`, which leaves out slices of fewer than 30 rows."""
     found = []
-    for attribute in attributes:
+    for name, groups in protected.items():
         for column in columns:
-            if column.name in attribute.columns:
+            if column.name == name:
                 continue
-            cells, codes = np.unique(attribute.groups.codes * len(column.names) + column.codes, return_inverse=True)
-            names = [
-                f"{attribute.groups.names[cell // len(column.names)]}{CROSS}{column.names[cell % len(column.names)]}"
-                for cell in cells.tolist()
-            ]
-            found.append(SliceColumn(f"{attribute.name}{CROSS}{column.name}", names, codes.astype(np.int32)))
+            cells, codes = np.unique(groups.codes * len(column.names) + column.codes, return_inverse=True)
+            places = [divmod(cell, len(column.names)) for cell in cells.tolist()]
+            names = [f"{groups.names[group]}{CROSS}{column.names[value]}" for group, value in places]
+            found.append(SliceColumn(f"{name}{CROSS}{column.name}", names, codes.astype(np.int32)))
     return found
 
 
@@ -109,34 +98,30 @@ class _Table:
         )
 
 
-def _tables(
-    attribute: ProtectedCut,
-    groups: Groups,
-    column: SliceColumn,
-    favoured: NDArray[np.bool_],
-    counted: NDArray[np.bool_],
-) -> list[_Table]:
-    name = ", ".join(dict.fromkeys(attribute.reference))
+def _tables(attribute: Attribute, groups: Groups, column: SliceColumn, favoured: NDArray[np.bool_]) -> list[_Table]:
+    shown = {group.name for group in attribute.groups} - {attribute.reference}
+    # A reference of several groups stands under a name of its own: its members are those that are not shown by themselves.
+    pooled = [name not in shown and name not in attribute.excluded for name in groups.names]
     shape = len(groups.names), len(column.names)
     cells = groups.codes * shape[1] + column.codes
-    rows = np.bincount(cells[counted], minlength=shape[0] * shape[1]).reshape(shape)
-    hits = np.bincount(cells[counted & favoured], minlength=shape[0] * shape[1]).reshape(shape)
-    base = groups.names.index(name)
-    fewer = np.minimum(rows, rows[base])
-    pooled = (hits + hits[base]) / np.maximum(rows + rows[base], 1)
-    enough = (fewer >= MIN_ROWS) & (fewer * np.minimum(pooled, 1 - pooled) >= MIN_EXPECTED)
-    enough[base] = False
+    rows = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    hits = np.bincount(cells[favoured], minlength=shape[0] * shape[1]).reshape(shape)
+    base_rows, base_hits = rows[pooled].sum(axis=0), hits[pooled].sum(axis=0)
+    fewer = np.minimum(rows, base_rows)
+    both = (hits + base_hits) / np.maximum(rows + base_rows, 1)
+    enough = (fewer >= MIN_ROWS) & (fewer * np.minimum(both, 1 - both) >= MIN_EXPECTED)
+    enough[[name not in shown for name in groups.names]] = False
     return [
         _Table(
             attribute=attribute.name,
             group=groups.names[group],
-            reference=name,
+            reference=attribute.reference or "",
             column=column.name,
             value=column.names[value],
             hits=int(hits[group, value]),
             rows=int(rows[group, value]),
-            reference_hits=int(hits[base, value]),
-            reference_rows=int(rows[base, value]),
+            reference_hits=int(base_hits[value]),
+            reference_rows=int(base_rows[value]),
         )
         for group, value in np.argwhere(enough).tolist()
     ]
