@@ -28,10 +28,10 @@ def rank_segments(
     """Every group beside the reference group within every value of every other column, the widest flagged gaps first.
 
     `attributes`: each record that has a reference with the groups (n,) it was made of, before any were pooled or left out;
-    `favoured` (n,): the answer is the favourable one, of rows with a usable answer. Looked at are segments with at least 30 rows
-    of both groups and at least 5 *expected* in every cell of their table, were both served alike: a rule on observed counts
-    would hide a segment in which nobody of a group is selected. Fisher's exact test, two-sided; q-values by Benjamini and
-    Hochberg (1995) over all that are looked at; differences (group minus reference) with Newcombe's interval.
+    `favoured` (n,): the answer is the favourable one, of rows with a usable answer. Looked at are segments with at least 30
+    rows of both groups and at least 5 *expected* in every cell of their table, were both served alike: a rule on observed
+    counts would hide a segment in which nobody of a group is selected. Fisher's exact test, two-sided; q-values by Benjamini
+    and Hochberg (1995) over all that are looked at; differences (group minus reference) with Newcombe's interval.
     """
     looked_at = [
         table

@@ -201,12 +201,17 @@ def _ratio_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, confid
     low, high = _katz_interval(rate_1 * n_1, n_1, rate_2 * n_2, n_2, confidence)
     low_1, high_1 = _wilson_interval(rate_1, n_1, confidence)
     low_2, high_2 = _wilson_interval(rate_2, n_2, confidence)
-    if low_1 > 0:
-        below = math.hypot(math.log(rate_1 / low_1), math.log(high_2 / rate_2))
-        above = math.hypot(math.log(high_1 / rate_1), math.log(rate_2 / low_2))
-        ratio = rate_1 / rate_2
-        return min(low, ratio * math.exp(-below)), max(high, ratio * math.exp(above))
-    return 0.0, max(high, high_1 / low_2)
+    if rate_1 == 0:
+        return 0.0, max(high, high_1 / low_2 if low_2 > 0 else math.inf)
+    below = math.hypot(_log_of(rate_1, low_1), _log_of(high_2, rate_2))
+    above = math.hypot(_log_of(high_1, rate_1), _log_of(rate_2, low_2))
+    ratio = rate_1 / rate_2
+    return min(low, ratio * math.exp(-below)), max(high, ratio * math.exp(above))
+
+
+def _log_of(upper: float, lower: float) -> float:
+    """The logarithm of upper / lower; a bound of very few effective trials can be 0 but for rounding."""
+    return math.log(upper / lower) if lower > 0 else math.inf
 
 
 def _median_interval(ordered: NDArray[np.float64], confidence: float) -> tuple[float, float]:
