@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from aitest_lib.canonical import digest
+from aitest_lib.config.fairness import Expectation, Protected
 from aitest_lib.config.gates import Gate, Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
 from aitest_lib.config.searches import SearchConfig
@@ -22,8 +23,7 @@ from aitest_lib.data.schema import ColumnOverride
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.metrics.transcripts import NORMALIZERS
 from aitest_lib.properties.base import RATES
-from aitest_lib.properties.catalog import SPECS, spec, specs_for
-from aitest_lib.properties.speech import FAULTS
+from aitest_lib.properties.catalog import FAULTS, SPECS, spec, specs_for
 from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.audio.voice import VoiceOver
@@ -49,7 +49,11 @@ class PropertyConfig(StrictModel):
         default=None, ge=0, description="error up to which a seed counts as right; recognisers: its WER"
     )
     baseline_run: str | None = Field(default=None, description="RUN whose errors are 1 in mean_corruption_error")
-    rows: int | None = Field(default=None, ge=10, description="surrogates: training rows that are asked at most")
+    rows: int | None = Field(
+        default=None,
+        ge=10,
+        description="surrogates: training rows that are asked at most; individual fairness, directions: rows that are changed",
+    )
     generation: Generation | None = Field(default=None, description="surrogates: how further rows are made where those are few")
     generated: int | None = Field(default=None, ge=0, description="surrogates: how many further rows are made at most")
     voices: list[VoiceConfig] | None = Field(
@@ -62,17 +66,19 @@ class PropertyConfig(StrictModel):
     )
     normalizer: str | None = Field(default=None, description="recognisers: how transcripts are made comparable")
     unit: Literal["word", "character"] | None = Field(default=None, description="recognisers: what errors are counted in")
-    search: SearchConfig | None = Field(default=None, description="adversarial searches: method, delta, queries of a seed")
+    search: SearchConfig | None = Field(
+        default=None, description="adversarial searches: method, delta, queries of a seed; searches for pairs: queries in all"
+    )
+    directions: dict[str, Expectation] | None = Field(
+        default=None, min_length=1, description="columns and how they may move the answer, e.g. {income: increasing}"
+    )
+    min_group_share: float | None = Field(
+        default=None, gt=0, lt=0.5, description="groups with a smaller share of the rows are left out, and listed"
+    )
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
     sequential: bool | None = None
     decide: Decide | None = None
-
-
-class Protected(StrictModel):
-    """A protected column; `privileged` is the reference group."""
-
-    privileged: SliceValue | None = None
 
 
 class DataConfig(StrictModel):
@@ -219,13 +225,24 @@ def _check_rule(rule: str, document: Document, at: Location) -> None:
 def _check_keys(item: PropertyConfig, document: Document, at: Location) -> None:
     """Keys that only some shapes of properties read: elsewhere they would be ignored in silence."""
     shape = spec(item.property).shape
-    if (shape != "perturbation" or spec(item.property).by_voices) and item.transforms is not None:
+    if not spec(item.property).takes_transforms and item.transforms is not None:
         raise document.error((*at, "transforms"), f"{item.property} takes no transforms; remove the key")
+    counterparts = spec(item.property).own_answers
     for key in ("rows", "generation", "generated"):
-        if shape != "surrogate" and getattr(item, key) is not None:
+        if shape != "surrogate" and not (key == "rows" and counterparts) and getattr(item, key) is not None:
             raise document.error((*at, key), f"{item.property} grows no surrogate; remove the key")
-    if shape != "search" and item.search is not None:
+    pairs = spec(item.property).by_protected and counterparts
+    if shape != "search" and not pairs and item.search is not None:
         raise document.error((*at, "search"), f"{item.property} searches for nothing; remove the key")
+    if pairs and item.search is not None:
+        for key in sorted(item.search.model_fields_set - {"queries", "labels_only"}):
+            raise document.error((*at, "search", key), "is for images; a search for pairs takes queries and labels_only")
+    if spec(item.property).by_directions != (item.directions is not None):
+        wanted = "needs columns and how they may move the answer: directions: {income: increasing}"
+        problem = wanted if item.directions is None else "moves no column; remove the key"
+        raise document.error(at if item.directions is None else (*at, "directions"), f"{item.property} {problem}")
+    if item.min_group_share is not None and (not spec(item.property).by_protected or counterparts):
+        raise document.error((*at, "min_group_share"), f"{item.property} compares no groups; remove the key")
     for key in ("voices", "reference_model"):
         if not spec(item.property).by_voices and getattr(item, key) is not None:
             raise document.error((*at, key), f"{item.property} compares no voices; remove the key")
@@ -302,6 +319,13 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
                 raise loaded.document.error(
                     (*at, "gates", metric), f"{unknown('metric', metric, wanted.metrics[model_type])} ({model_type})"
                 )
+        if wanted.by_protected and not loaded.suite.data.protected:
+            problem = f"{item.property} compares by protected columns; name them as data.protected, e.g. [sex, race]"
+            raise loaded.document.error(("data",), problem)
+        for name, expectation in (item.directions or {}).items():
+            if expectation.on is not None and model_type.endswith("-regressor"):
+                problem = f"got {expectation.on} for a regressor, which answers numbers; write {name}: {expectation.expected}"
+                raise loaded.document.error((*at, "directions", name), problem)
         if wanted.needs_labels and not labelled:
             raise loaded.document.error(("data",), f"{item.property} needs labels; name their column as data.label")
         made = loaded.suite.data.synthesize
@@ -315,12 +339,14 @@ def transforms_of(config: PropertyConfig, document: Document, at: Location) -> l
     """The components of a property, sweeps spread out (a list in the strength parameter is one component each)."""
     if spec(config.property).by_voices:
         return [VoiceOver(config=voice.model_dump(mode="json", exclude_defaults=True)) for voice in config.voices or []]
+    if not spec(config.property).takes_transforms:
+        return []  # what is put into rows hangs on the columns of the data, too
     return parts_of(config.property, config.transforms, document, at)[0]
 
 
 def searches_of(config: PropertyConfig, document: Document, at: Location) -> list[StrengthSearch]:
     """The transforms of a property whose breaking point is looked for (`strength: breaking_point`)."""
-    if spec(config.property).by_voices:
+    if not spec(config.property).takes_transforms:
         return []
     return parts_of(config.property, config.transforms, document, at)[1]
 

@@ -8,7 +8,7 @@ counterpart is told to contradict them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -60,8 +60,8 @@ def _values(column: Column) -> tuple[tuple[Any, ...], tuple[float, ...]]:
         return found, (1.0,) * len(found)
     if not column.values:
         raise InputError(
-            f"data.protected: got {column.name} of kind {column.kind}, expected categories, true/false or numbers, to put one in "
-            f"the place of another; set data.schema.{column.name}.type, or leave it out"
+            f"data.protected: got {column.name} of kind {column.kind}, expected categories, true/false or numbers, to put "
+            f"one in the place of another; set data.schema.{column.name}.type, or leave it out"
         )
     return column.values, tuple(map(float, column.counts))
 
@@ -85,13 +85,18 @@ class Counterparts:
 
     def apply(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> pd.DataFrame:
         """The rows (n) with the combinations at `places` (n,) put in; columns that are declared as tied move along."""
-        changed = with_values(frame, self.values.take(places))
-        declared = [group.columns for group in self.profile.tied]
-        return self._moved(changed, [group for group in declared if set(group) <= set(frame.columns)])
+        return with_tied_values(frame, self.values.take(places), self.profile)
 
     def tied(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> pd.DataFrame:
         """The same, and the columns of `ties` move along, too: what the nearest person like that looks like."""
-        return self._moved(self.apply(frame, places), self.ties, self._pairs)
+        changed = self.apply(frame, places)
+        for group in self.ties:
+            pairs = [pair for pair in self._pairs if pair.within(group)]
+            good = np.logical_and.reduce([pair.holds(self.observed) for pair in pairs]) if pairs else np.zeros(0, bool)
+            rows = self.observed[list(group)][good] if pairs else self.observed[list(group)]
+            counted = Counter(zip(*(frame_cells(rows[name]) for name in rows), strict=True))
+            changed = _moved(changed, list(self.values.columns), group, counted)
+        return changed
 
     def likely(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which counterparts (n,) satisfy schema and rules, and contradict nothing that the data show to go together."""
@@ -111,35 +116,16 @@ class Counterparts:
         found = [pair for group in self.ties for pair in combinations(group, 2) if set(pair) & set(self.values.columns)]
         return [_Pair(self.observed, *pair) for pair in found]
 
-    def _moved(self, frame: pd.DataFrame, groups: Sequence[Sequence[str]], pairs: Sequence[_Pair] = ()) -> pd.DataFrame:
-        """The rows, in which columns that move together with a changed one take the nearest combination that the data have, but
-        for rare ones that contradict `pairs`: fewest other values, then the most frequent one."""
-        result = frame
-        for group in groups:
-            fixed = [name for name in group if name in self.values]
-            loose = [name for name in group if name not in self.values]
-            if not fixed or not loose:
-                continue
-            counted = self._counted(tuple(fixed), tuple(loose), [pair for pair in pairs if pair.within(group)])
-            keys = list(zip(*(frame_cells(result[name]) for name in (*fixed, *loose)), strict=True))
-            nearest = {key: _nearest(counted.get(key[: len(fixed)], []), key[len(fixed) :]) for key in set(keys)}
-            moved = [nearest[key] for key in keys]
-            if any(now != key[len(fixed) :] for now, key in zip(moved, keys, strict=True)):
-                new = {name: pd.Series([row[at] for row in moved], dtype=object) for at, name in enumerate(loose)}
-                result = with_values(result, pd.DataFrame(new))
-        return result
 
-    def _counted(
-        self, fixed: tuple[str, ...], loose: tuple[str, ...], pairs: Sequence[_Pair]
-    ) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
-        """Of each combination of the fixed columns those of the loose ones, the most frequent first."""
-        good = np.logical_and.reduce([pair.holds(self.observed) for pair in pairs]) if pairs else slice(None)
-        rows = self.observed[[*fixed, *loose]][good]
-        counted = Counter(zip(*(frame_cells(rows[name]) for name in rows), strict=True))
-        found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-        for row, _ in sorted(counted.items(), key=lambda item: (-item[1], str(item[0]))):
-            found.setdefault(row[: len(fixed)], []).append(row[len(fixed) :])
-        return found
+def with_tied_values(frame: pd.DataFrame, values: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """`with_values`, and columns that the profile ties to them take the nearest combination that the data have: fewest other
+    values, then the most frequent one. The same for every split of the rows."""
+    changed = with_values(frame, values)
+    for group in profile.tied:
+        if set(group.columns) <= set(frame.columns):
+            counted = dict(zip(group.values, group.counts, strict=True))
+            changed = _moved(changed, list(values.columns), group.columns, counted)
+    return changed
 
 
 def with_values(frame: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
@@ -151,9 +137,28 @@ def with_values(frame: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def _nearest(known: Sequence[tuple[Any, ...]], wanted: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The combination with the fewest other values; of those the first, which is the most frequent."""
-    return min(known, key=lambda one: sum(a != b for a, b in zip(one, wanted, strict=True)), default=wanted)
+def _moved(
+    frame: pd.DataFrame, changed: Sequence[str], group: Sequence[str], counted: Mapping[tuple[Any, ...], int]
+) -> pd.DataFrame:
+    """The rows, in which the columns of a group that were not changed take a combination that occurs with the changed ones.
+    `counted`: how often each combination of the group does."""
+    fixed = [at for at, name in enumerate(group) if name in changed]
+    loose = [at for at, name in enumerate(group) if name not in changed]
+    if not fixed or not loose:
+        return frame
+    known: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row, _ in sorted(counted.items(), key=lambda item: (-item[1], str(item[0]))):
+        known.setdefault(tuple(row[at] for at in fixed), []).append(tuple(row[at] for at in loose))
+
+    def nearest(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        wanted = tuple(row[at] for at in loose)
+        others = known.get(tuple(row[at] for at in fixed), [])
+        return min(others, key=lambda one: sum(a != b for a, b in zip(one, wanted, strict=True)), default=wanted)
+
+    rows = list(zip(*(frame_cells(frame[name]) for name in group), strict=True))
+    found = {row: nearest(row) for row in set(rows)}
+    new = {group[at]: pd.Series([found[row][place] for row in rows], dtype=object) for place, at in enumerate(loose)}
+    return with_values(frame, pd.DataFrame(new))
 
 
 class _Pair:

@@ -29,6 +29,13 @@ RATES = frozenset(
         "stability",
         "attacked_accuracy",
         "success_rate",
+        "prevalence",
+        "likely_prevalence",
+        "violation_rate",
+        "selection_rate",
+        "scoring_rate",
+        "true_positive_rate",
+        "false_positive_rate",
     }
 )
 
@@ -51,7 +58,15 @@ class PropertySpec:
     modality: str = "tabular"
     default_transforms: tuple[Mapping[str, Any], ...] = ()
     default_gates: DefaultGates = field(default_factory=dict)
-    by_voices: bool = False  # compares voices or speakers: takes `voices`, and no transforms
+    by_voices: bool = False  # compares voices or speakers: takes `voices`
+    by_protected: bool = False  # compares what differs in the protected columns of the data
+    by_directions: bool = False  # moves the columns that the suite names as `directions`
+    own_answers: bool = False  # labels play no part: every seed counts, right or wrong
+
+    @property
+    def takes_transforms(self) -> bool:
+        """Does the suite choose the transforms."""
+        return self.shape == "perturbation" and not (self.by_voices or self.by_protected or self.by_directions)
 
     @property
     def flow(self) -> str:

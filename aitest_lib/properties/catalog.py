@@ -5,8 +5,19 @@ from __future__ import annotations
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.base import PropertySpec
 from aitest_lib.properties.image import IMAGE_ADVERSARIAL, IMAGE_GENERALIZATION, IMAGE_ROBUSTNESS
+from aitest_lib.properties.speech import FAULTS as SPEECH_FAULTS
 from aitest_lib.properties.speech import SPEECH_FAIRNESS, SPEECH_GENERALIZATION, SPEECH_ROBUSTNESS
-from aitest_lib.properties.tabular import GENERALIZATION, ROBUSTNESS_SPEC, TREE_SIMULATABILITY
+from aitest_lib.properties.tabular import (
+    DIRECTIONAL,
+    GENERALIZATION,
+    GROUP_FAIRNESS,
+    INDIVIDUAL_FAIRNESS,
+    ROBUSTNESS_SPEC,
+    TREE_SIMULATABILITY,
+)
+from aitest_lib.properties.tabular import (
+    FAULTS as TABULAR_FAULTS,
+)
 
 SPECS: dict[str, PropertySpec] = {
     spec.name: spec
@@ -14,6 +25,9 @@ SPECS: dict[str, PropertySpec] = {
         GENERALIZATION,
         ROBUSTNESS_SPEC,
         TREE_SIMULATABILITY,
+        GROUP_FAIRNESS,
+        INDIVIDUAL_FAIRNESS,
+        DIRECTIONAL,
         IMAGE_GENERALIZATION,
         IMAGE_ROBUSTNESS,
         IMAGE_ADVERSARIAL,
@@ -22,6 +36,8 @@ SPECS: dict[str, PropertySpec] = {
         SPEECH_FAIRNESS,
     )
 }
+
+FAULTS = SPEECH_FAULTS | TABULAR_FAULTS  # figures of which less is better, so that a gate on them is a max
 
 
 def spec(name: str) -> PropertySpec:

@@ -19,6 +19,22 @@ CLASSIFICATION = (
 )
 REGRESSION = ("rmse", "mae", "r2")
 ROBUSTNESS = ("pass_rate", "clean_accuracy", "accuracy", "robust_accuracy", "robust_accuracy_drop")
+OF_GROUPS = (  # of every group beside the reference group
+    "impact_ratio",
+    "statistical_parity_difference",
+    "equal_opportunity_difference",
+    "average_odds_difference",
+    "predictive_parity_difference",
+)
+GAPS = (  # the largest between groups, whatever its sign
+    "statistical_parity_gap",
+    "equal_opportunity_gap",
+    "average_odds_gap",
+    "equalized_odds_gap",
+    "predictive_parity_gap",
+)
+MEAN_GAPS = ("mean_answer_gap", "mean_error_gap", "mae_gap")
+GROUP_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "accuracy")
 TREE = ("fidelity", "apl", "epl", "mpl", "leaves", "majority_fidelity", "stability")
 
 GENERALIZATION = PropertySpec(
@@ -50,3 +66,41 @@ TREE_SIMULATABILITY = PropertySpec(
     metrics={"tabular-classifier": (*TREE, "kappa", "class_fidelity"), "tabular-regressor": (*TREE, "r2")},
     default_gates={"mpl": {"max": 12}, "fidelity": {"min": 0.9}},
 )
+
+GROUP_FAIRNESS = PropertySpec(
+    name="tabular.group_fairness",
+    types=TABULAR,
+    shape="group",
+    summary="whether the groups of the protected columns, and their crossings, are served alike",
+    metrics={
+        "tabular-classifier": (*OF_GROUPS, *GAPS, *GROUP_RATES, "scoring_rate", "scoring_ratio"),
+        "tabular-regressor": ("impact_ratio", "scoring_rate", *MEAN_GAPS, "mean_answer", "mean_error", "mae"),
+    },
+    default_gates={"impact_ratio": {"min": 0.8}},
+    by_protected=True,
+)
+
+INDIVIDUAL_FAIRNESS = PropertySpec(
+    name="tabular.individual_fairness",
+    types=TABULAR,
+    shape="perturbation",
+    summary="whether a row is decided otherwise when nothing but its protected values changes",
+    metrics=dict.fromkeys(TABULAR, ("prevalence", "likely_prevalence", "pairs_found", "pairs_per_1000_queries")),
+    new_queries=True,
+    default_gates={"prevalence": {"max": 0.01}},
+    by_protected=True,
+    own_answers=True,
+)
+
+DIRECTIONAL = PropertySpec(
+    name="tabular.directional",
+    types=TABULAR,
+    shape="perturbation",
+    summary="whether the answer moves in the expected direction, or not at all, when one column does",
+    metrics=dict.fromkeys(TABULAR, ("violation_rate", "pass_rate", "largest_violation")),
+    new_queries=True,
+    by_directions=True,
+    own_answers=True,
+)
+
+FAULTS = frozenset((*GAPS, *MEAN_GAPS, "prevalence", "likely_prevalence", "violation_rate", "largest_violation"))

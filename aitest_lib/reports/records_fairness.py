@@ -12,8 +12,8 @@ from aitest_lib.reports.records import Record
 class GroupFigure(Record):
     """One figure of one group: `value` with one-sided bounds, of which `hits` of `n` rows (None: no rate, but a mean).
 
-    `gap`: value minus that of the reference group, with one-sided bounds; None at the reference itself. What is undefined is
-    None, with the `reason`."""
+    `gap`: value minus that of the reference group, with one-sided bounds; None at the reference itself. What is undefined
+    is None, with the `reason`."""
 
     name: str
     value: float | None
@@ -28,9 +28,9 @@ class GroupFigure(Record):
 
 
 class FairGroup(Record):
-    """A group of an attribute. `share`: of all rows; `figures`: `selection_rate` first. `impact_ratio`: selection rate over that
-    of the reference group (1 there, without bounds). `rest_gap`: selection rate minus that of all other rows, `rest_p` its
-    two-sided p-value, Holm-corrected over the groups."""
+    """A group of an attribute. `share`: of all rows; `figures`: `selection_rate` first. `impact_ratio`: selection rate over
+    that of the reference group (1 there, without bounds). `rest_gap`: selection rate minus that of all other rows, `rest_p`
+    its two-sided p-value, Holm-corrected over the groups."""
 
     name: str
     rows: int
@@ -51,8 +51,8 @@ class FairGroup(Record):
 
 
 class GroupPair(Record):
-    """Two groups: selection rate of the `first` over that of the `second`, the better served one, with bounds; `p_value`: two-sided,
-    of "no difference", Holm-corrected over all pairs of the attribute."""
+    """Two groups: selection rate of the `first` over that of the `second`, the better served one, with bounds; `p_value`:
+    two-sided, of "no difference", Holm-corrected over all pairs of the attribute."""
 
     first: str
     second: str
@@ -66,8 +66,8 @@ class Attribute(Record):
     """The groups of a protected column, or of two crossed (`sex × race`), most favoured first.
 
     `favorable`: the answer that is meant; None for scores and numbers, where a row is selected if its score is above the
-    median of all. `declared`: the suite names the reference. `cut`: how numbers were made groups. `excluded`: groups
-    that are left out by request, with their rows. `p_value`: of "all groups are served alike", over all pairs at once.
+    median of all. `declared`: the suite names the reference. `cut`: how numbers were made groups. `excluded`: groups that
+    are left out by request, with their rows. `p_value`: of "all groups are served alike", over all pairs at once.
     `unjudged`: why the groups cannot be judged as a whole."""
 
     name: str
@@ -84,8 +84,9 @@ class Attribute(Record):
 
 
 class Segment(Record):
-    """A group beside the reference group within one segment of the data (`column` = `value`): share of selected rows in each,
-    their difference (group minus reference) with one-sided bounds, Benjamini-Hochberg q-value over all segments looked at."""
+    """A group beside the reference group within one segment of the data (`column` = `value`): share of selected rows in
+    each, their difference (group minus reference) with one-sided bounds, Benjamini-Hochberg q-value over all segments
+    looked at."""
 
     attribute: str
     group: str
@@ -112,9 +113,10 @@ class Proxy(Record):
 
 
 class GroupReport(Record):
-    """Groups and how they are served. `selection`: what counts as selected: the favourable decision, a score above the median,
-    or a number above the median (`threshold`). `assumed`: nobody named the favourable answer. `labelled`: the rows have labels,
-    so that there are more figures than those of selection."""
+    """Groups and how they are served. `selection`: what counts as selected: the favourable decision, a score above the
+    median, or a number above the median (`threshold`). `assumed`: nobody named the favourable answer. `labelled`: the rows
+    have labels, so that there are more figures than those of selection. `left_out`: crossings that were not compared, and
+    why."""
 
     selection: Literal["decision", "score", "number"]
     threshold: float | None = None
@@ -125,11 +127,12 @@ class GroupReport(Record):
     scores: list[Attribute] = Field(default_factory=list)  # the same by scores, where a classifier gives them
     segments: list[Segment] = Field(default_factory=list)
     proxies: list[Proxy] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)
 
 
 class Flip(Record):
-    """What one other value (or combination) of the protected columns did: of `rows` real rows that got it, `turned` were decided
-    otherwise: `rate` with one-sided bounds."""
+    """What one other value (or combination) of the protected columns did: of `rows` real rows that got it, `turned` were
+    decided otherwise: `rate` with one-sided bounds."""
 
     values: dict[str, str]
     rows: int
@@ -147,8 +150,8 @@ class YieldPoint(Record):
 
 
 class PairSearchReport(Record):
-    """What a search for further pairs found: existence, no prevalence. `real`: share of the found rows that look like the data
-    (above the 1st percentile of an isolation forest of them); `regions`: leaves of a surrogate tree that they reach,
+    """What a search for further pairs found: existence, no prevalence. `real`: share of the found rows that look like the
+    data (above the 1st percentile of an isolation forest of them); `regions`: leaves of a surrogate tree that they reach,
     `of_regions` in all. `guided`: by the model's scores, else by labels alone."""
 
     queries: int
@@ -162,10 +165,10 @@ class PairSearchReport(Record):
 
 
 class PairReport(Record):
-    """Rows that differ in protected columns alone. `columns`: those that were changed; `not_inputs`: protected ones that the model
-    is not sent; `combinations` of their values there are, of which `tried` were tried. `rows`: real rows looked at; `turned`:
-    decided otherwise with other protected values (`prevalence`). `likely_turned` of `likely_rows` (`likely_prevalence`): the same
-    without counterparts that contradict what goes together in the data (`ties`)."""
+    """Rows that differ in protected columns alone. `columns`: those that were changed; `not_inputs`: protected ones that
+    the model is not sent; `combinations` of their values there are, of which `tried` were tried. `rows`: real rows looked
+    at; `turned`: decided otherwise with other protected values (`prevalence`). `likely_turned` of `likely_rows`
+    (`likely_prevalence`): the same without counterparts that contradict what goes together in the data (`ties`)."""
 
     columns: list[str]
     not_inputs: list[str] = Field(default_factory=list)
@@ -188,8 +191,9 @@ class PairReport(Record):
 
 
 class DirectionStep(Record):
-    """One value that the column was set to in every row: `mean` of the score (or number, or share of favourable decisions) with
-    one-sided bounds over the rows; `against`: rows in which it moved against the expectation since the step before, of `rows`."""
+    """One value that the column was set to in every row: `mean` of the score (or number, or share of favourable decisions)
+    with one-sided bounds over the rows; `against`: rows in which it moved against the expectation since the step before, of
+    `rows`."""
 
     value: float | str
     mean: float | None
@@ -200,8 +204,8 @@ class DirectionStep(Record):
 
 
 class Stretch(Record):
-    """Two neighbouring values of a column between which the score moves against the expectation in `against` of `rows` rows, by
-    `mean` on average (of those) and at most by `largest`."""
+    """Two neighbouring values of a column between which the score moves against the expectation in `against` of `rows`
+    rows, by `mean` on average (of those) and at most by `largest`."""
 
     start: float | str
     end: float | str
@@ -212,8 +216,8 @@ class Stretch(Record):
 
 
 class DirectionReport(Record):
-    """A column that was moved alone, and what should have come of it. `on`: what was watched; `rows`: looked at; `violating`: in
-    which some move went against the expectation (`rate` with one-sided bounds), at most by `largest`."""
+    """A column that was moved alone, and what should have come of it. `on`: what was watched; `rows`: looked at;
+    `violating`: in which some move went against the expectation (`rate` with one-sided bounds), at most by `largest`."""
 
     column: str
     expected: Literal["increasing", "decreasing", "never_helps", "never_hurts"]

@@ -275,7 +275,9 @@ def _suite_for(
     properties = [
         {"property": spec.name, "gates": _default_gates(spec, label)}
         for spec in specs_for(model_type)
-        if (label is not None or not spec.needs_labels) and (protected or not spec.by_voices)
+        if (label is not None or not spec.needs_labels)
+        and (protected or not (spec.by_voices or spec.by_protected))
+        and not spec.by_directions  # nobody but the user knows them
     ]
     suite = {
         "suite": name,

@@ -8,11 +8,13 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from aitest_flows.working import token_of
 from aitest_lib.errors import AitestError, UnavailableError
+from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.attacking import attack_seeds, chunk_lost
 from aitest_tasks.leases import present
@@ -47,6 +49,24 @@ def query(run: Run, name: str, refs: list[dict[str, Any]], repeat: int = 0) -> d
             break
         plan = plan_queries(run.uri, refs, repeat)
     return {**{key: first[key] for key in ("needed", "planned", "cached", "unpaid")}, "sent": sent, "errors": errors}
+
+
+def ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, Any]) -> int:
+    """Asks further inputs of a property, with what the budget leaves; adds their counts to `asked`. Returns how many were left
+    out."""
+    more = query(run, name, refs)
+    union = np.unique(
+        np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(part["needed"])), "V16") for part in (asked, more)])
+    )
+    asked |= {
+        "needed": run.store.put(union.tobytes(), "digests", len(union)).to_dict(),
+        "planned": len(union),
+        "sent": asked["sent"] + more["sent"],
+        "errors": asked["errors"] + more["errors"],
+        "unasked": asked.get("unasked", 0) + more["unpaid"],
+    }
+    asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"] - asked["unasked"], 0)
+    return int(more["unpaid"])
 
 
 def spread(run: Run, name: str, kind: Kind, shards: list[dict[str, Any]], inputs: int, tell: Tell) -> tuple[Done, bool]:

@@ -30,6 +30,7 @@ from aitest_lib.types import ModelInfo
 from aitest_tasks import live
 from aitest_tasks.audio_seeds import transcript_label
 from aitest_tasks.corruption_error import settled_baselines
+from aitest_tasks.fairness_checks import check_fairness
 from aitest_tasks.growing_rows import check_growing
 from aitest_tasks.image_seeds import image_label
 from aitest_tasks.leases import Lease, check_free
@@ -118,6 +119,8 @@ def request_run(
         else object_columns(model, test.schema.names, config.data.label, kind)
     )
     check_growing(suite, columns, test, source)
+    if isinstance(test, TableSource):
+        check_fairness(suite, test, columns, chosen(config, options.only))
     if config.data.synthesize is not None and card is not None and card.card.predictions is not None:
         problem = f"makes rows of its own, and {card.card.name} holds computed answers only; leave it out"
         raise suite.document.error(("data", "synthesize"), problem)

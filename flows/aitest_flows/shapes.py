@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from aitest_flows.asking import Done, query, results_of, spread, sum_of
+from aitest_flows.asking import Done, ask_more, query, results_of, spread, sum_of
+from aitest_flows.pairs import find_pairs, nothing_to_change
 from aitest_flows.recording import log_report
 from aitest_flows.turns import once, turn
 from aitest_lib.properties.base import PropertySpec
+from aitest_lib.reports.explain import explain_property
+from aitest_lib.reports.records_fairness import PairReport
 from aitest_lib.reports.report import PropertyQueries, PropertyReport
 from aitest_lib.transforms.image.compose import Compose
 from aitest_lib.types import ArtifactRef
@@ -26,7 +29,7 @@ from aitest_tasks.breaking import baseline_of, first_jobs, next_jobs
 from aitest_tasks.caching import made_again
 from aitest_tasks.components import components, searches
 from aitest_tasks.flips import flips_job, generate_flips
-from aitest_tasks.generation import generate_cases, generation_job
+from aitest_tasks.generation import case_jobs, generate_cases
 from aitest_tasks.growing_more import generate_growing, generation_round, too_few
 from aitest_tasks.growing_rows import from_training, growing_job, sample_growing
 from aitest_tasks.preparing import check_predictions_backend
@@ -65,6 +68,8 @@ def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> d
     reason = check_predictions_backend(run, spec.name, spec.new_queries)
     if reason is not None:
         return _skipped(spec, run, index, started, reason)
+    if spec.by_protected and (nothing := nothing_to_change(run)) is not None:
+        return _skipped(spec, run, index, started, *nothing)
     cases = generate_all(run, spec.name, index)
     with turn(run, index):
         asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *cases])
@@ -73,14 +78,17 @@ def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> d
             "searched": find_breaking_points(run, spec.name, index, asked),
             "attributed": attribute(run, spec.name, index, cases, asked),
             "second": second_opinion(run, index, cases) if spec.by_voices else None,
+            **(find_pairs(run, spec.name, index, cases, asked) if spec.by_protected else {}),
         }
     return _score(run, spec.name, index, cases, asked, started, more)
 
 
-def _skipped(spec: PropertySpec, run: Run, index: int, started: float, reason: str) -> dict[str, Any]:
-    report = PropertyReport(
-        property=spec.name, status="skipped", reason=reason, explanation=f"{reason}.", skipped={"not_applicable": 0}
-    )
+def _skipped(
+    spec: PropertySpec, run: Run, index: int, started: float, reason: str, pairs: PairReport | None = None
+) -> dict[str, Any]:
+    report = PropertyReport(property=spec.name, status="skipped", reason=reason, skipped={"not_applicable": 0}, pairs=pairs)
+    said = f"{reason}." if pairs is None else explain_property(report, run.suite.suite.confidence)
+    report = report.model_copy(update={"explanation": said})
     return log_report(run, index, report, {}, started)
 
 
@@ -138,14 +146,14 @@ def generate_growing_rows(
         if not round["rows"]:
             break
         made.append(round)
-        if _ask_more(run, name, [round], asked):
+        if ask_more(run, name, [round], asked):
             break  # the budget has ended
     return made
 
 
 def generate_all(run: Run, name: str, index: int) -> list[dict[str, Any]]:
     """The cases of all components and shards, in their order; cached ones come back at once."""
-    return generate(run, name, [generation_job(run, item, shard) for item in components(run, index) for shard in run.seeds])
+    return generate(run, name, case_jobs(run, index))
 
 
 def generate(run: Run, name: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,7 +216,7 @@ def find_flips(run: Run, name: str, index: int, asked: dict[str, Any]) -> dict[s
     """Asks the grid of single changes on borderline seeds, with what the budget leaves; adds its counts to `asked`."""
     job = flips_job(run, index)
     ref = cached(generate_flips, run, job)
-    _ask_more(run, name, [ref], asked)
+    ask_more(run, name, [ref], asked)
     return {"job": job, "ref": ref}
 
 
@@ -222,7 +230,7 @@ def find_breaking_points(run: Run, name: str, index: int, asked: dict[str, Any])
     while jobs:
         refs = generate(run, name, [job for _, job in jobs])
         made += [{"search": place, "job": job, "ref": ref} for (place, job), ref in zip(jobs, refs, strict=True)]
-        if _ask_more(run, name, refs, asked):
+        if ask_more(run, name, refs, asked):
             break  # the budget has ended
         jobs = next_jobs(run, found, base, answer_book(run), made)
     return run.store.put_json(made).to_dict()
@@ -237,7 +245,7 @@ def attribute(run: Run, name: str, index: int, cases: list[dict[str, Any]], aske
     if not jobs:
         return None
     refs = generate(run, name, [job for _, _, job in jobs])
-    _ask_more(run, name, refs, asked)
+    ask_more(run, name, refs, asked)
     parts = zip(jobs, refs, strict=True)
     return run.store.put_json([{"component": place, "link": link, "ref": ref} for (place, link, _), ref in parts]).to_dict()
 
@@ -248,24 +256,6 @@ def second_opinion(run: Run, index: int, cases: list[dict[str, Any]]) -> dict[st
         return None
     misheard = misheard_voices(run, index, answer_book(run), cases)
     return dict(cached(ask_second, run, second_job(run, index, misheard))) if misheard else None
-
-
-def _ask_more(run: Run, name: str, refs: list[dict[str, Any]], asked: dict[str, Any]) -> int:
-    """Asks further inputs of a property, with what the budget leaves; adds their counts to `asked`. Returns how many were left
-    out."""
-    more = query(run, name, refs)
-    union = np.unique(
-        np.concatenate([np.frombuffer(run.store.get(ArtifactRef.of(part["needed"])), "V16") for part in (asked, more)])
-    )
-    asked |= {
-        "needed": run.store.put(union.tobytes(), "digests", len(union)).to_dict(),
-        "planned": len(union),
-        "sent": asked["sent"] + more["sent"],
-        "errors": asked["errors"] + more["errors"],
-        "unasked": asked.get("unasked", 0) + more["unpaid"],
-    }
-    asked["cached"] = max(len(union) - asked["sent"] - asked["unpaid"] - asked["unasked"], 0)
-    return int(more["unpaid"])
 
 
 def _score(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from aitest_lib.canonical import canonical_json, digest_bytes
 from aitest_lib.registry import component_class
 from aitest_lib.transforms.base import Transform
+from aitest_lib.transforms.values import UNLISTED
 from aitest_tasks.seed_tables import DIGEST, RANK, SEED_ID
 
 CASE_ID, STATUS, DETAIL, PARAMS, DISTANCE = "@case_id", "@status", "@detail", "@params", "@distance"
@@ -20,7 +21,7 @@ INVALID = "invalid"
 
 def pieces(job: dict[str, Any], seeds: int) -> list[tuple[Transform, NDArray[np.int64]]]:
     """The transform of a generation's job with the rows it is applied to; several where the job gives rows their strengths."""
-    cls: Any = component_class(job["component"], "transform")
+    cls: Any = UNLISTED.get(job["component"]) or component_class(job["component"], "transform")
     rows = np.asarray(job.get("rows", range(seeds)), np.int64)
     if not job.get("strengths"):
         return [(cls(**job["parameters"]), rows)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aitest_lib.config.suite import attacks_of, searches_of, transforms_of
 from aitest_lib.properties.catalog import spec
 from aitest_lib.searches.image.base import ImageSearch
 from aitest_lib.searches.strengths import StrengthSearch
 from aitest_lib.transforms.base import Transform
+from aitest_tasks.counterparts import put_values
 from aitest_tasks.runs import Run
 
 
@@ -32,6 +35,8 @@ def components(run: Run, index: int) -> list[Transform]:
     config = run.suite.suite.properties[index]
     if spec(config.property).shape != "perturbation":
         return []
+    if spec(config.property).own_answers:
+        return [*put_values(run, index)]
     made = transforms_of(config, run.suite.document, ("properties", index))
     if config.transforms is not None or all(item.name != "missing_value" for item in made):
         return made
@@ -39,3 +44,12 @@ def components(run: Run, index: int) -> list[Transform]:
         column.missing and not column.fixed for column in run.profile.columns if column.name in run.record["columns"]
     )
     return made if may_miss else [item for item in made if item.name != "missing_value"]
+
+
+def check_components(run: Run, seeds: dict[str, Any]) -> None:
+    """Raises `InputError`, before anything is asked, where what is to be put into rows does not fit their columns. `seeds`:
+    what is known of them so far."""
+    run.__dict__["prepared"] = seeds
+    for index in run.properties:
+        if spec(run.suite.suite.properties[index].property).own_answers:
+            put_values(run, index)

@@ -13,6 +13,7 @@ from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.artifacts.store import Store
 from aitest_lib.data.schema import Profile, invalid_reasons
 from aitest_lib.data.table import row_digests, to_frame, to_table
+from aitest_lib.properties.catalog import spec
 from aitest_lib.rng import rng_for
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.transforms.base import TableBatch, TabularTransform, Transform
@@ -21,6 +22,8 @@ from aitest_tasks import live
 from aitest_tasks.audio_cases import write_audio_cases
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.case_tables import INVALID, case_table, pieces
+from aitest_tasks.components import components
+from aitest_tasks.counterparts import rows_looked_at, shard_rows
 from aitest_tasks.image_cases import write_image_cases
 from aitest_tasks.noises import noise_of
 from aitest_tasks.runs import Run, open_run
@@ -30,6 +33,16 @@ from aitest_tasks.voices import voice_of
 
 # Rows are drawn in Python, one thread at a time in any case; threads that fight for the interpreter only cost more.
 _one_at_a_time = threading.Lock()
+
+
+def case_jobs(run: Run, index: int) -> list[dict[str, Any]]:
+    """The generations of a property, component by component and shard by shard."""
+    made = components(run, index)
+    if not spec(run.suite.suite.properties[index].property).own_answers:
+        return [generation_job(run, item, shard) for item in made for shard in run.seeds]
+    parts = zip(run.seeds, shard_rows(run, rows_looked_at(run, index)), strict=True)
+    some = [(shard, rows.tolist()) for shard, rows in parts if len(rows)]
+    return [generation_job(run, item, shard, rows) for item in made for shard, rows in some]
 
 
 def generation_job(

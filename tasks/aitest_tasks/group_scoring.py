@@ -92,12 +92,12 @@ def _block(
     seed_ids = seeds.column(SEED_ID).to_pylist()
     places = base.places[ranks]
     observed = book.labels(places)
-    if base.labels is None:
-        raise ValueError("a group property was scored without labels")
     heard = None if base.transcripts is None else Hearing.of(base, book, ranks, places).alone
     expected: list[str | None]
     if heard is not None:
         expected, score = [*heard.said], heard.wer
+    elif base.labels is None:
+        expected, score = [None] * len(ranks), own_scores(book, places, base.answers[ranks])
     elif base.oracle.classifier:
         expected = [text_of(base.classes.labels[int(code)]) for code in base.labels[ranks]]
         score = own_scores(book, places, base.answers[ranks])

@@ -108,6 +108,8 @@ def _check_slices(loaded: LoadedSuite, names: list[str]) -> None:
             made = [*transforms_of(item, loaded.document, at), *searches_of(item, loaded.document, at)]
         own = {"queries"} if spec(item.property).shape == "search" else set[str]()
         own |= {"attribute", "voice"} if spec(item.property).by_voices else set()
+        own |= {"attribute"} if spec(item.property).by_protected else set()
+        own |= {"column"} if spec(item.property).by_directions else set()
         own |= set() if spec(item.property).modality == "speech" else {"class", "label", "size"}
         parts = {key for part in made for key in part.slice}
         known = {*names, *own, *parts}

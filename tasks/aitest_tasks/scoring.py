@@ -11,6 +11,7 @@ from aitest_lib.answers import book_digest
 from aitest_lib.canonical import digest
 from aitest_lib.properties.catalog import spec
 from aitest_lib.properties.speech import SPEECH_FAIRNESS
+from aitest_lib.properties.tabular import DIRECTIONAL, GROUP_FAIRNESS, INDIVIDUAL_FAIRNESS
 from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
@@ -18,8 +19,11 @@ from aitest_tasks.attack_scoring import score_attack
 from aitest_tasks.caching import CACHED, job_key
 from aitest_tasks.components import attacks, components, searches
 from aitest_tasks.corruption_error import baseline_errors
+from aitest_tasks.direction_scoring import score_directions
 from aitest_tasks.fairness_scoring import score_fairness
+from aitest_tasks.group_fairness_scoring import score_groups
 from aitest_tasks.group_scoring import score_group
+from aitest_tasks.pair_scoring import score_pairs
 from aitest_tasks.preparing import SELF_FLIP_REPEATS
 from aitest_tasks.querying import answer_book, needed, run_errors
 from aitest_tasks.robustness_scoring import score_perturbation
@@ -28,7 +32,12 @@ from aitest_tasks.tree_scoring import score_tree
 
 SCORING_VERSION = 1
 SCORERS = {"perturbation": score_perturbation, "group": score_group, "search": score_attack, "surrogate": score_tree}
-OWN_SCORERS = {SPEECH_FAIRNESS.name: score_fairness}  # that compare groups, and not cases with their seeds alone
+OWN_SCORERS = {  # of properties that do more than their shape does
+    SPEECH_FAIRNESS.name: score_fairness,
+    GROUP_FAIRNESS.name: score_groups,
+    INDIVIDUAL_FAIRNESS.name: score_pairs,
+    DIRECTIONAL.name: score_directions,
+}
 
 
 def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, more: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +49,8 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
     refs = [*run.seeds, *(ArtifactRef.of(ref) for ref in cases)]
     if more.get("flips"):
         refs.append(ArtifactRef.of(more["flips"]["ref"]))
+    if more.get("tied"):
+        refs.append(ArtifactRef.of(more["tied"]))
     for listed in (more.get("searched"), more.get("attributed")):
         refs += [ArtifactRef.of(one["ref"]) for one in run.store.get_json(ArtifactRef.of(listed))] if listed else []
     if more.get("attacked"):
@@ -61,8 +72,10 @@ def scoring_job(run: Run, index: int, cases: list[dict[str, Any]], unpaid: int, 
         "profile": run.prepared["profile"],
         "labels": run.prepared["labels"],
         "protected": {
-            name: None if one is None else one.privileged for name, one in sorted(run.suite.suite.data.protected.items())
+            name: None if one is None else one.model_dump(mode="json")
+            for name, one in sorted(run.suite.suite.data.protected.items())
         },
+        "favorable": run.suite.suite.data.favorable,
         "type": run.info.type,
         "classes": list(run.info.classes) if run.info.classes is not None else None,
         "answers": [book_digest(book, book.find(needed(run, ref)[0])) for book in books for ref in refs],

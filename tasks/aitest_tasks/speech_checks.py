@@ -90,6 +90,10 @@ def _check_voiced_groups(loaded: LoadedSuite, item: PropertyConfig, at: Location
 
 def _check_privileged(loaded: LoadedSuite, attribute: str, known: Sequence[str]) -> None:
     given = loaded.suite.data.protected.get(attribute)
+    for key in ("privileged", "cut_at"):
+        if given is not None and isinstance(getattr(given, key), list):
+            where: Location = ("data", "protected", attribute, key)
+            raise loaded.document.error(where, "got a list, expected one group of speakers, named as the data name it")
     if given is not None and given.privileged is not None and str(given.privileged) not in known:
         at: Location = ("data", "protected", attribute, "privileged")
         raise loaded.document.error(at, unknown("group", str(given.privileged), known))

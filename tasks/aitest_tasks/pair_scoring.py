@@ -1,0 +1,232 @@
+"""Individual fairness: in how many real rows other protected values alone turn the decision, and which pairs a search found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aitest_lib.answers import AnswerBook
+from aitest_lib.artifacts.codecs import TableWriter
+from aitest_lib.config.suite import PropertyConfig
+from aitest_lib.reports.explain_fairness import explain_pair_case
+from aitest_lib.reports.records_fairness import Flip, PairReport
+from aitest_lib.reports.slices import rank_slices
+from aitest_lib.scorers.figures import Figure
+from aitest_lib.scorers.invariance import ERROR, FAILED
+from aitest_lib.stats.clusters import rate_of_rows
+from aitest_lib.stats.estimates import Estimate
+from aitest_lib.types import ArtifactRef
+from aitest_tasks import live
+from aitest_tasks.baseline import Baseline, Errors, own_scores
+from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of, texts
+from aitest_tasks.components import components
+from aitest_tasks.counterpart_cases import Part, block, own_baseline, parts
+from aitest_tasks.counterparts import changed_columns, combinations
+from aitest_tasks.inputs import input_digests
+from aitest_tasks.pair_plans import Data, majority, tied_answers
+from aitest_tasks.pair_search_report import with_search
+from aitest_tasks.property_report import finish, setting, slice_figures
+from aitest_tasks.querying import answer_book, run_errors
+from aitest_tasks.runs import Run
+from aitest_tasks.shown import FailureSample
+
+
+@dataclass
+class Tally:
+    """What became of the counterparts of a combination, by seed (seeds,). `told`: seed and counterpart are answered; `likely`:
+    of those, the counterpart contradicts nothing in the data; `turned`: it was decided otherwise; `error`: no usable answer."""
+
+    told: NDArray[np.bool_]
+    likely: NDArray[np.bool_]
+    turned: NDArray[np.bool_]
+    error: NDArray[np.bool_]
+    alone: NDArray[np.object_]  # the only column in which the counterpart differs, if there is one
+
+    @classmethod
+    def empty(cls, seeds: int) -> Tally:
+        """Nothing is counted yet."""
+        told, likely, turned, error = np.zeros((4, seeds), bool)
+        return cls(told, likely, turned, error, np.full(seeds, None, dtype=object))
+
+
+def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
+    errors = Errors(run_errors(run), job["unpaid"] > 0)
+    book = answer_book(run)
+    base = own_baseline(run, book, errors, config)
+    data = Data.of(run)
+    notes = tied_answers(run, ArtifactRef.of(job["tied"]), book) if job.get("tied") else {}
+    made, size = components(run, index), len(base.places)
+    tallies = [Tally.empty(size) for _ in made]
+    sample = FailureSample(len(made))
+    with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
+        log = CaseLog(writer, config.property, base.columns)
+        for number, part in enumerate(parts(run, index, job["cases"], book, base, errors)):
+            same = _same(run, base, part, book)
+            ended = part.outcomes(base, same)
+            likely = data.counterparts.likely(data.frame.take(part.ranks), np.full(len(part.ranks), part.number))
+            _count(tallies[part.number], part, ended[0], likely)
+            explanation = _explained(part, book, base, data, ended[0], likely, notes)
+            done = block(run, part, book, texts(book.labels(base.places[part.ranks])), None, ended, explanation)
+            sample.add(part.number, done, part.rows)
+            log.add(done)
+            live.progress(config.property, "score", number + 1, len(job["cases"]))
+    confidence = float(setting(run.suite.suite, config, "confidence"))
+    told, hit = _any([tally.told for tally in tallies]), _any([tally.turned for tally in tallies])
+    figures = _figures(base, tallies, changed_columns(run))
+    figures += slice_figures(run, config, base, told, None, ("prevalence", hit), higher_is_better=False)
+    report = _report(run, index, data, base, tallies, figures, confidence)
+    if job.get("pairs"):
+        report, found, examples = with_search(run, report, data, base, ArtifactRef.of(job["pairs"]))
+        figures += found
+        sample.cases += examples
+    ranked = rank_slices(base.columns, told, hit, confidence)
+    return finish(run, config, figures, base, log, writer, sample, ranked, pairs=report)
+
+
+def _same(run: Run, base: Baseline, part: Part, book: AnswerBook) -> NDArray[np.bool_]:
+    """Which cases (cases,) are decided as their seeds are, by the majority of answers where the model does not always answer
+    alike."""
+    before, after = base.answers[part.ranks], part.values
+    if not run.prepared["deterministic"]:
+        before = majority(run, base, _digests_of(book, base.places[part.ranks]), part.ranks)
+        after = majority(run, base, input_digests(run, part.cases), part.ranks)
+    same = base.oracle.same(before, after)
+    return np.asarray(same & (after >= 0)) if base.oracle.classifier else same
+
+
+def _digests_of(book: AnswerBook, places: NDArray[np.int64]) -> NDArray[np.void]:
+    """The digests of inputs at places of the book; of those without an answer any other, for nothing comes of it."""
+    return np.asarray(book.digests[np.maximum(places, 0)])
+
+
+def _count(tally: Tally, part: Part, outcome: NDArray[np.int8], likely: NDArray[np.bool_]) -> None:
+    ranks, told = part.ranks, np.isin(outcome, (0, FAILED))
+    tally.told[ranks] = told
+    tally.likely[ranks] = told & likely
+    tally.turned[ranks] = outcome == FAILED
+    tally.error[ranks] = outcome == ERROR
+    for rank, params in zip(ranks.tolist(), part.params, strict=True):
+        if len(params["set"]) == 1:
+            [tally.alone[rank]] = params["set"]
+
+
+def _explained(
+    part: Part,
+    book: AnswerBook,
+    base: Baseline,
+    data: Data,
+    outcome: NDArray[np.int8],
+    likely: NDArray[np.bool_],
+    notes: dict[str, tuple[dict[str, Any], Any]],
+) -> list[str | None]:
+    """A sentence for every failed case."""
+    before, after = book.labels(base.places[part.ranks]), book.labels(part.places)
+    scores = own_scores(book, part.places, part.values)
+    rows, ids = part.rows, part.cases.column("@case_id").to_pylist()
+    said: list[str | None] = [None] * len(outcome)
+    for row in np.flatnonzero(outcome == FAILED).tolist():
+        seed = rows.seed(row)
+        changed = {name: (seed[name], text_of(value)) for name, value in rows.changed(row).items()}
+        note = None if likely[row] else _note(part, data, row, notes.get(ids[row]))
+        score = None if np.isnan(scores[row]) else float(scores[row])
+        said[row] = explain_pair_case(changed, text_of(before[row]), text_of(after[row]), score, note)
+    return said
+
+
+def _note(part: Part, data: Data, row: int, tied: tuple[dict[str, Any], Any] | None) -> str | None:
+    """What the data say against such a counterpart, and what is decided of the nearest one that they do have."""
+    seed = data.frame.take([part.ranks[row]])
+    changed = data.counterparts.apply(seed, np.array([part.number]))
+    against = data.counterparts.contradictions(changed)
+    if not against:
+        return None
+    said = f"hardly any row of the data has {' or '.join(against)}"
+    if tied is None:
+        return said
+    moved = [f"{name} {text_of(value)}" for name, value in tied[0].items() if text_of(value) != text_of(_cell(changed, name))]
+    return f"{said}; with {', '.join(moved)} it is {text_of(tied[1])}" if moved else said
+
+
+def _cell(frame: pd.DataFrame, name: str) -> Any:
+    value = frame[name].iloc[0]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def alone(tallies: list[Tally], name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The seeds with a counterpart in which this column alone differs, and those that one of these turned."""
+    told = _any([tally.told & (tally.alone == name) for tally in tallies])
+    return told, _any([tally.turned & (tally.alone == name) for tally in tallies])
+
+
+def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    return np.asarray(np.any(masks, axis=0))
+
+
+def _rate(hit: NDArray[np.bool_], told: NDArray[np.bool_], base: Baseline) -> Estimate:
+    return rate_of_rows(hit[told], base.descent_of(told))
+
+
+def _figures(base: Baseline, tallies: list[Tally], columns: list[str]) -> list[Figure]:
+    """Prevalence over the real rows: of all counterparts, of those that contradict nothing, and of single columns."""
+    told, hit, lost = (_any([getattr(tally, name) for tally in tallies]) for name in ("told", "turned", "error"))
+    worst = _rate(hit | lost, told | lost, base) if lost.any() else None
+    figures = [Figure(name="prevalence", estimate=_rate(hit, told, base), pessimistic=worst, higher_is_better=False)]
+    likely = _any([tally.likely for tally in tallies])
+    turned = _any([tally.likely & tally.turned for tally in tallies])
+    figures.append(Figure(name="likely_prevalence", estimate=_rate(turned, likely, base), higher_is_better=False))
+    for name in columns if len(columns) > 1 else []:
+        told, hit = alone(tallies, name)
+        where = {"attribute": name}
+        figures.append(Figure(name="prevalence", slice=where, estimate=_rate(hit, told, base), higher_is_better=False))
+    return figures
+
+
+def _report(
+    run: Run, index: int, data: Data, base: Baseline, tallies: list[Tally], figures: list[Figure], confidence: float
+) -> PairReport:
+    told, hit = _any([tally.told for tally in tallies]), _any([tally.turned for tally in tallies])
+    likely = _any([tally.likely for tally in tallies])
+    low, high = figures[0].estimate.bounds(confidence) or (None, None)
+    likely_low, likely_high = figures[1].estimate.bounds(confidence) or (None, None)
+    columns, tried = changed_columns(run), combinations(run)
+    return PairReport(
+        columns=columns,
+        not_inputs=[name for name in run.suite.suite.data.protected if name not in columns],
+        combinations=tried.every,
+        tried=len(tried.values),
+        rows=int(told.sum()),
+        turned=int(hit.sum()),
+        prevalence=figures[0].estimate.value,
+        low=low,
+        high=high,
+        likely_rows=int(likely.sum()),
+        likely_turned=int(_any([tally.likely & tally.turned for tally in tallies]).sum()),
+        likely_prevalence=figures[1].estimate.value,
+        likely_low=likely_low,
+        likely_high=likely_high,
+        ties=[why for tie in data.ties if set(tie.columns) & set(columns) for why in tie.evidence],
+        flips=_flips(run, index, base, tallies, columns, confidence),
+    )
+
+
+def _flips(run: Run, index: int, base: Baseline, tallies: list[Tally], columns: list[str], confidence: float) -> list[Flip]:
+    """What each other value did where nothing else changed, and what each combination did."""
+    made, found = [component.slice for component in components(run, index)], []
+    for name in columns if len(columns) > 1 else []:
+        for value in dict.fromkeys(text_of(one[name]) for one in made):
+            of_value = [tally for one, tally in zip(made, tallies, strict=True) if text_of(one[name]) == value]
+            told, hit = alone(of_value, name)
+            found.append(_flip({name: value}, told, hit, base, confidence))
+    for one, tally in zip(made, tallies, strict=True):
+        found.append(_flip({name: text_of(one[name]) for name in columns}, tally.told, tally.turned, base, confidence))
+    return found
+
+
+def _flip(values: dict[str, str], told: NDArray[np.bool_], hit: NDArray[np.bool_], base: Baseline, confidence: float) -> Flip:
+    estimate = _rate(hit, told, base)
+    low, high = estimate.bounds(confidence) or (None, None)
+    return Flip(values=values, rows=int(told.sum()), turned=int(hit.sum()), rate=estimate.value, low=low, high=high)

@@ -1,0 +1,48 @@
+"""Which columns that the model is sent tell the protected ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from aitest_lib.artifacts.codecs import get_table
+from aitest_lib.data.groups import Groups, group_codes
+from aitest_lib.data.schema import slice_labels, sliceable
+from aitest_lib.metrics.association import cramers_v
+from aitest_lib.reports.records_fairness import Proxy
+from aitest_tasks.growing_rows import public_columns
+from aitest_tasks.runs import Run
+
+STRONGEST = 3  # named of each protected column
+LEAST = 0.1  # association below which a column tells next to nothing
+
+
+def proxies(run: Run, names: Sequence[str]) -> list[Proxy]:
+    """The strongest proxies of each of these protected columns, the strongest first; numbers count by their quartiles."""
+    groups = {name: protected_groups(run, name).codes for name in names}
+    sent = [name for name in public_columns(run) if name not in groups and sliceable(run.profile[name])]
+    codes = {name: _codes(run, name) for name in sent}
+    found = []
+    for attribute, own in groups.items():
+        known = [(cramers_v(own, other) or 0.0, column) for column, other in codes.items()]
+        strongest = sorted(((value, column) for value, column in known if value >= LEAST), key=lambda one: (-one[0], one[1]))
+        found += [Proxy(attribute=attribute, column=column, association=value) for value, column in strongest[:STRONGEST]]
+    return found
+
+
+def protected_groups(run: Run, name: str) -> Groups:
+    """The groups of the seeds, in rank order, by a protected column."""
+    given = run.suite.suite.data.protected.get(name)
+    return group_codes(_column(run, name), run.profile[name], given.cut_at if given else None)
+
+
+def _codes(run: Run, name: str) -> NDArray[np.int64]:
+    labels = slice_labels(_column(run, name), run.profile[name])
+    return np.asarray(np.unique(np.array(labels, dtype=object).astype(str), return_inverse=True)[1], np.int64)
+
+
+def _column(run: Run, name: str) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for ref in run.seeds for chunk in get_table(run.store, ref, [name]).column(name).chunks])
