@@ -84,7 +84,8 @@ def explain_direction_case(
 def fairness_lead(report: PropertyReport, confidence: float) -> list[str]:
     """What was done and found by groups, pairs or directions. `confidence`: that of the bounds, in (0, 1)."""
     lead = groups_lead(report.groups, confidence) if report.groups else []
-    lead += _pairs_lead(report.pairs, confidence) if report.pairs else []
+    if report.pairs and (report.pairs.columns or not report.reason):  # the reason of a skipped one says the rest
+        lead += _pairs_lead(report.pairs, confidence)
     return lead + ([_directions_lead(report.directions, confidence)] if report.directions else [])
 
 

@@ -53,7 +53,7 @@ def groups_weak_spots(found: GroupReport) -> list[str]:
 
 
 def excluded_words(found: GroupReport) -> str:
-    """The groups that are left out by request.
+    """The groups that are left out by request, and the crossings that were not compared.
 
     >>> excluded_words(GroupReport(selection="decision", rows=9, attributes=[
     ...     Attribute(name="race", columns=["race"], favorable="yes", reference=None, groups=[], excluded={"Other": 3})]))
@@ -64,7 +64,10 @@ def excluded_words(found: GroupReport) -> str:
         for item in found.attributes
         for group, rows in item.excluded.items()
     }
-    return f"Left out by request: {_some(list(named), 6)}." if named else ""
+    said = [f"Left out by request: {_some(list(named), 6)}."] if named else []
+    if found.left_out:
+        said.append(f"Not compared: {_some([clip(one, 200).rstrip('.') for one in found.left_out])}.")
+    return " ".join(said)
 
 
 def proxy_words(proxies: Sequence[Proxy]) -> str:
@@ -138,20 +141,21 @@ def _sized(group: FairGroup) -> str:
 
 
 def _widest(item: Attribute) -> str:
-    """The widest gap in a rate other than that of selection that its bounds set apart from 0."""
-    apart = [
-        (group, figure)
-        for group in item.groups
-        for figure in group.figures
-        if figure.name not in RATES and figure.hits is not None and figure.gap is not None and _beyond(figure)
+    """The widest gaps that their bounds set apart from 0: of the rates other than that of selection, and of each mean."""
+    found: dict[str, tuple[FairGroup, GroupFigure]] = {}
+    for group in item.groups:
+        for figure in group.figures:
+            kind = "" if figure.hits is not None else figure.name  # rates are compared with each other, means are not
+            if figure.name in RATES or figure.gap is None or not _beyond(figure):
+                continue
+            if kind not in found or abs(figure.gap) > abs(found[kind][1].gap or 0.0):
+                found[kind] = group, figure
+    named = [
+        f"in {figure_name(figure.name)} ({clip(group.name, 40)} {number(figure.value)}, "
+        f"{number(figure.gap)} {interval(figure.gap_low, figure.gap_high)} from {clip(item.reference or 'the reference', 40)})"
+        for group, figure in found.values()
     ]
-    if not apart:
-        return ""
-    group, figure = max(apart, key=lambda one: abs(one[1].gap or 0.0))
-    return (
-        f"of the other rates the widest gap is in {figure_name(figure.name)}: {clip(group.name, 40)} {number(figure.value)}, "
-        f"{number(figure.gap)} {interval(figure.gap_low, figure.gap_high)} from {clip(item.reference or 'the reference', 40)}"
-    )
+    return f"of the other figures the widest gap is {_some(named)}" if named else ""
 
 
 def _beyond(figure: GroupFigure) -> bool:

@@ -183,5 +183,7 @@ def yield_of(pairs: PairReport) -> float | None:
 
 
 def _about(where: Mapping[str, object], item: Attribute) -> bool:
-    """Whether a slice is one of this attribute: names it as a key or a value, or has its columns as keys."""
-    return item.name in (*where, *where.values()) or set(where) == set(item.columns)
+    """Whether a slice is of an attribute as a whole or of one of its groups, and of no answer but the favourable one."""
+    whole = where.get("attribute") == item.name
+    rest = set(where) - {"attribute"} if whole else set(where) - set(item.columns)
+    return (whole or set(item.columns) <= set(where)) and all(where[key] == item.favorable for key in rest)

@@ -38,7 +38,7 @@ MAX_CASES = 200  # failing cases shown per property
 MAX_BYTES = 5_000_000
 MAX_ROWS = 60  # rows of one table of metrics, slices or gates
 MAX_SLICES = 15
-EXAMPLES = "smallest_flip"  # found by a search: shown as examples, counted nowhere
+EXAMPLES = ("smallest_flip", "pair_search")  # found by a search: shown as examples, counted nowhere
 MAX_CELLS = 32  # columns shown of one failing case, changed ones first
 MAX_CLASSES = 20  # size of a confusion matrix that is still shown as a matrix
 SCRIPT_DIGEST = "sha256-of-the-script"
@@ -137,8 +137,8 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _property(name: str, prop: PropertyReport, failing: list[FailingCase], limit: int, index: int) -> dict[str, Any]:
-    examples = [case for case in failing if case.transform == EXAMPLES]
-    cases = [case for case in failing if case.transform != EXAMPLES]
+    examples = [case for case in failing if case.transform in EXAMPLES]
+    cases = [case for case in failing if case.transform not in EXAMPLES]
     images = prop.property.startswith("image.")
     gallery = gallery_view(prop, cases, min(limit, MAX_CASES))
     failed = [case for case in cases if case.outcome == "failed"]

@@ -78,6 +78,7 @@ def _groups(prop: PropertyReport, found: GroupReport) -> dict[str, Any]:
         "segments": _segments(found.segments),
         "proxies": _proxies(found.proxies),
         "more": len(found.attributes) - len(many),
+        "left_out": [tables.clip(one, 200) for one in found.left_out[:MAX_ATTRIBUTES]],
     }
 
 
