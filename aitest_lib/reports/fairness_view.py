@@ -90,7 +90,11 @@ def worst_group(item: Attribute) -> FairGroup | None:
 
 def worst_apart(item: Attribute) -> FairGroup | None:
     """The group with the lowest impact ratio of those whose bounds tell it from 1; None where no group is."""
-    apart = [group for group in item.groups if group.impact_ratio is not None and (group.ratio_high or 1.0) < 1]
+    apart = [
+        group
+        for group in item.groups
+        if group.impact_ratio is not None and group.ratio_high is not None and group.ratio_high < 1
+    ]
     return min(apart, key=lambda group: group.impact_ratio or 0.0, default=None)
 
 
