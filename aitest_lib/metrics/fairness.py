@@ -129,6 +129,11 @@ def ratio(first: GroupRates, second: GroupRates, rate: str = SELECTION) -> Estim
     return Estimate(value=one.value / other.value, n=n, interval=interval, rows=rows)
 
 
+def row_count(n: int) -> str:
+    """`1 row`, `1,200 rows`."""
+    return f"{n:,} row{'' if n == 1 else 's'}"
+
+
 def _members(codes: NDArray[np.int64], k: int) -> list[NDArray[np.intp]]:
     """The rows of each group, in their order."""
     order = np.argsort(codes, kind="stable")
@@ -139,10 +144,10 @@ def _nothing_of(rate: str, group: str, rows: int) -> str:
     if rows == 0:
         return f"{group}: none of its rows has a usable answer"
     if rate == TRUE_POSITIVE:
-        return f"{group}: none of its {rows:,} rows has the favourable label"
+        return f"{group}: none of its {row_count(rows)} has the favourable label"
     if rate == FALSE_POSITIVE:
-        return f"{group}: all of its {rows:,} rows have the favourable label"
-    return f"{group}: none of its {rows:,} rows is decided favourably"
+        return f"{group}: all of its {row_count(rows)} have the favourable label"
+    return f"{group}: none of its {row_count(rows)} is decided favourably"
 
 
 def _why(one: Estimate, other: Estimate) -> str:

@@ -18,6 +18,7 @@ from aitest_lib.metrics.fairness import (
     GroupRates,
     difference,
     ratio,
+    row_count,
 )
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.stats.estimates import Estimate, undefined
@@ -232,14 +233,14 @@ def contrast_note(
     worst = next((one for one in defined if one.estimate.value == found.value), None)
     if worst is None:
         return None
-    lower, higher = (f"{one.name} ({one.value:{number}} of {one.of:,} rows)" for one in (worst.lower, worst.higher))
+    lower, higher = (f"{one.name} ({one.value:{number}} of {row_count(one.of)})" for one in (worst.lower, worst.higher))
     text = f"lowest: {lower} against {higher}"
     ends = [(bounds[side], one) for one in defined if (bounds := one.estimate.bounds(confidence)) is not None]
     widest = (max if side else min)(ends, key=lambda end: end[0])[1] if ends else worst
     least = min(widest.lower, widest.higher, key=lambda one: one.of)
     if least.name in (worst.lower.name, worst.higher.name):
         return text
-    return f"{text}; {least.name}, with {least.of:,} rows, leaves the most open"
+    return f"{text}; {least.name}, with {row_count(least.of)}, leaves the most open"
 
 
 def _side(group: GroupRates, rate: str) -> Side:
