@@ -20,6 +20,7 @@ from aitest_lib.stats.estimates import Estimate, undefined
 MOST_ROWS = 5_000  # of either kind, looked at by the classifier
 FOLDS = 5
 LEAST_ROWS = 20  # of either kind
+STRANGE = 0.01  # share of the real rows that count as outliers
 
 
 def two_sample_auc(
@@ -60,6 +61,31 @@ def two_sample_auc(
     return roc_auc(labels, np.column_stack([1 - scores, scores]), ["real", "synthesized"])
 
 
+def looks_real(real: pd.DataFrame, rows: pd.DataFrame, profile: Profile, random_seed: int) -> NDArray[np.bool_]:
+    """Which of `rows` (m,) are no more outlying than all but 1 % of the real rows are.
+
+    By an isolation forest (Liu, Ting & Zhou 2008, Isolation Forest) of up to 5,000 real rows, at least one, the same ones
+    whatever their order. A category counts as how frequent it is, so that rare values lie at an end; a missing number as one
+    below all others. Private and ignored columns and those that the profile does not know are left out. A row that passes
+    may still be one that cannot be: a husband who is a woman differs from real rows in one value.
+    """
+    from sklearn.ensemble import IsolationForest
+
+    names = [column.name for column in profile.columns if column.name in real and not column.private and not column.ignored]
+    if not len(rows) or not names:
+        return np.ones(len(rows), bool)
+    kept = canonical_order(real, profile)[_some(len(real), random_seed, "outliers")]
+    sample = taken(real[names], kept)
+    known, asked = (
+        np.column_stack([_frequencies(sample[name], frame[name], profile[name].numeric) for name in names])
+        for frame in (sample, rows)
+    )
+    seed = int(rng_for(random_seed, "realism@1", "forest").integers(2**31))
+    forest = IsolationForest(random_state=seed).fit(known)
+    least = np.quantile(forest.score_samples(known), STRANGE)
+    return np.asarray(forest.score_samples(asked) >= least)
+
+
 def rule_violations(frame: pd.DataFrame, rules: Iterable[str]) -> int:
     """Number of rows that break at least one rule; rules about columns that `frame` lacks are not counted."""
     broken = np.zeros(len(frame), bool)
@@ -97,6 +123,17 @@ def _shift(real: pd.Series[Any], synthesized: pd.Series[Any], ordered: bool) -> 
     counts = [np.bincount(part, minlength=codes.max() + 1) for part in (codes[: len(real)], codes[len(real) :])]
     gap = counts[0] / len(real) - counts[1] / len(synthesized)
     return float(np.abs(np.cumsum(gap)).max() if ordered else np.abs(gap).sum() / 2)
+
+
+def _frequencies(real: pd.Series[Any], values: pd.Series[Any], numeric: bool) -> NDArray[np.float64]:
+    """Numbers as they are, missing ones below the least; of everything else the share of real rows with that value."""
+    if numeric:
+        known, found = (part.to_numpy(float, na_value=np.nan) for part in (real, values))
+        least = np.nanmin(known) if not np.isnan(known).all() else 0.0
+        return np.where(np.isnan(found), least - max(1.0, float(np.nanstd(known))), found)
+    shares = real.value_counts(normalize=True, dropna=False)
+    places = shares.index.get_indexer(pd.Index(values))
+    return np.where(places >= 0, shares.to_numpy()[places], 0.0)
 
 
 def _some(rows: int, random_seed: int, which: str) -> NDArray[np.int64]:

@@ -28,12 +28,14 @@ from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.canonical import array_digest, digest
 from aitest_lib.component import Component
 from aitest_lib.config.synthesize import Range
+from aitest_lib.data.counterparts import Counterparts, combined_values
 from aitest_lib.data.drift import Drift
 from aitest_lib.data.sampling import StratifiedSampler
 from aitest_lib.data.table import hex_digests, memory_source, row_digests
 from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import Answered, InvarianceScorer, Tally
 from aitest_lib.searches.image.base import ImageSearch
+from aitest_lib.searches.pairs.search import PairSearch
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.surrogates.growing import TreeSurrogate, grow
 from aitest_lib.surrogates.trepan import Trepan
@@ -132,6 +134,24 @@ def of_trepan(cls: type[Trepan]) -> Any:
     return [rounds, rounded(as_json(search.tree(state).to_dict()))]
 
 
+def of_pair_search(cls: type[PairSearch]) -> Any:
+    """What is asked about a rule that is biased in a corner, with scores and by labels alone."""
+    seeds = seeds_of(rows(200), SCHEMA, protected=PROTECTED)
+    frame, profile, asked = seeds.batch.frame, seeds.profile, []
+    counterparts = Counterparts(combined_values(profile, PROTECTED).values, profile, frame)
+    for scored in (True, False):
+        search = cls(queries=300)
+        state = search.start(frame, profile, counterparts, classes=2, random_seed=RANDOM_SEED)
+        while not state.done:
+            made, base = search.ask(state)
+            lead = made["age"].to_numpy(float) / 8 - 6 + (made["sex"] == "M").to_numpy() * 1.5
+            second = 1 / (1 + np.exp(-lead))
+            state = search.tell(state, (lead > 0).astype(float), np.column_stack([1 - second, second]) if scored else None)
+            asked.append([cells(made.drop(columns="account")), base.tolist()])
+        asked.append(search.result(state).query.tolist())
+    return asked
+
+
 def of_image_search(cls: type[ImageSearch]) -> Any:
     """The first candidates on two small images, by a model of two classes that gives in only outside the ball."""
     models = [linear(shape, level=None, up=0.9).at(50) for shape in ((6, 9, 3), (8, 8, 1))]
@@ -169,6 +189,7 @@ def pinned() -> Iterable[tuple[type[Component], Callable[[Any], Any]]]:
     yield SmallestFlip, of_search
     yield TreeSurrogate, of_tree
     yield Trepan, of_trepan
+    yield PairSearch, of_pair_search
     yield Drift, of_drift
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +12,20 @@ from aitest_lib.searches.pairs.space import OVERSAMPLED, TRIES, Codes, Numbers, 
 from aitest_lib.searches.pairs.state import NOBODY, Looked, PairState
 
 
-def promising(state: PairState, most: int, least: float, rng: np.random.Generator) -> tuple[PairState, Numbers, Places]:
+def promising(state: PairState, most: int, least: float, rng: np.random.Generator) -> tuple[Numbers, Places]:
     """At most so many rows of `looked` (m,) with a combination (m,) that each is to be asked with next, the best chances first
-    and none below `least`; and the state in which those that are not likely are closed."""
+    and none below `least`."""
     rows = np.flatnonzero(state.looked.open)
     if not len(rows) or most <= 0:
-        return state, rows[:0], rows[:0]
+        return rows[:0], rows[:0]
     chances = chances_of(state, rows)
     chances += 1e-9 * rng.random(chances.shape)  # equals in any order, but the same one whenever it is asked
-    looked = state.looked.copy()
-    chances[looked.closed[rows]] = -1
-    while True:
-        place = chances.argmax(axis=1)
-        best = chances[np.arange(len(rows)), place]
-        chosen = np.argsort(-best, kind="stable")[:most]
-        chosen = chosen[best[chosen] >= least]
-        strange = chosen[~looked.judged[rows[chosen]]]
-        if not len(strange):
-            return replace(state, looked=looked), rows[chosen], place[chosen]
-        row = rows[strange]
-        looked.closed[row] |= ~state.space.likely(looked.codes[row], looked.base[row])
-        looked.judged[row] = True
-        chances[strange] = np.where(looked.closed[row], -1, chances[strange])
+    chances[state.looked.closed[rows]] = -1
+    place = chances.argmax(axis=1)
+    best = chances[np.arange(len(rows)), place]
+    chosen = np.argsort(-best, kind="stable")[:most]
+    chosen = chosen[best[chosen] >= least]
+    return rows[chosen], place[chosen]
 
 
 def chances_of(state: PairState, rows: Numbers) -> NDArray[np.float64]:
@@ -57,27 +49,28 @@ def chances_of(state: PairState, rows: Numbers) -> NDArray[np.float64]:
     return offsets.chances(looked.first[rows], group, scores, extra)
 
 
-def fresh_rows(state: PairState, most: int) -> PairState:
+def with_fresh(state: PairState, most: int) -> PairState:
     """The state after as many real rows that nobody has looked at are added to `looked`."""
     bases = state.space.pool.bases
     while most > 0 and state.fresh < len(bases):
         base = bases[state.fresh : state.fresh + most]
         before = len(state.looked.base)
-        state = added(replace(state, fresh=state.fresh + len(base)), state.space.pool.codes(base), base, most=most)
+        new = Rows(state.space.pool.codes(base), base, np.full(len(base), NOBODY))
+        state = with_rows(replace(state, fresh=state.fresh + len(base)), new, most)
         most -= len(state.looked.base) - before
     return state
 
 
-def bred_rows(state: PairState, most: int, rng: np.random.Generator) -> PairState:
+def with_bred(state: PairState, most: int, rng: np.random.Generator) -> PairState:
     """The state after as many children are added: of rows that were turned, else of real ones.
 
     A parent is drawn among the real rows that some turned row descends from, then among its descendants, so that no family
-    outgrows the others.
+    outgrows the others. Children that contradict what goes together are dropped.
     """
     for _ in range(TRIES):
-        draws = int(OVERSAMPLED * most) + 1
         if most <= 0:
             break
+        draws = int(OVERSAMPLED * most) + 1
         pool, turned = state.space.pool, np.flatnonzero(state.looked.turned)
         if len(turned):
             first, second = (turned[one] for one in by_family(state.looked.base[turned], draws, rng))
@@ -87,7 +80,7 @@ def bred_rows(state: PairState, most: int, rng: np.random.Generator) -> PairStat
             codes, first = (pool.codes(base), pool.codes(other)), np.full(draws, NOBODY)
         made, good = state.space.children(*codes, base, rng)
         before = len(state.looked.base)
-        state = added(state, made[good], base[good], first[good], most=most)
+        state = with_rows(state, Rows(made[good], base[good], first[good]), most, made=True)
         most -= len(state.looked.base) - before
     return state
 
@@ -102,15 +95,27 @@ def by_family(family: Numbers, draws: int, rng: np.random.Generator) -> tuple[Nu
     return first, second
 
 
-def added(state: PairState, codes: Codes, base: Numbers, parent: Numbers | None = None, *, most: int) -> PairState:
-    """The state with the first `most` of these rows (m,) that no row looked at equals but for protected columns."""
-    space, keys, kept = state.space, set(state.keys), list[int]()
-    for place, key in enumerate(space.keys(codes, base)):
-        if key not in keys and len(kept) < most:
+@dataclass(frozen=True)
+class Rows:
+    """Rows that may be looked at: `codes` (m, units), the rows `base` (m,) of the pool that they descend from, and `parent`
+    (m,) in `looked`."""
+
+    codes: Codes
+    base: Numbers
+    parent: Numbers
+
+
+def with_rows(state: PairState, rows: Rows, most: int, *, made: bool = False) -> PairState:
+    """The state with the first `most` of these rows that no row looked at equals but for protected columns. Of rows that
+    are `made`, those that contradict what goes together are left out."""
+    space, keys = state.space, set(state.keys)
+    own, likely = space.own(rows.codes, rows.base), space.likely(rows.codes, rows.base)
+    good = (own < 0) | likely[np.arange(len(own)), own] if made else np.ones(len(own), bool)
+    kept: list[int] = []
+    for place, key in enumerate(space.keys(rows.codes, rows.base)):
+        if good[place] and key not in keys and len(kept) < most:
             keys.add(key)
             kept.append(place)
-    rows = np.array(kept, np.int64)
-    parents = np.full(len(rows), NOBODY) if parent is None else parent[rows]
-    first = space.own(codes[rows], base[rows])
-    new = Looked.new(codes[rows], base[rows], parents, first, space.places, state.classes)
+    at = np.array(kept, np.int64)
+    new = Looked.new(rows.codes[at], rows.base[at], rows.parent[at], own[at], ~likely[at], state.classes)
     return replace(state, keys=frozenset(keys), looked=state.looked + new)

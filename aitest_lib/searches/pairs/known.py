@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from aitest_lib.errors import InputError
-from aitest_lib.searches.pairs.choosing import added
-from aitest_lib.searches.pairs.state import Known, PairState, checked, checked_scores
+from aitest_lib.searches.pairs.choosing import Rows, with_rows
+from aitest_lib.searches.pairs.state import NOBODY, Known, PairState, checked, checked_scores
 
 
 def with_known(state: PairState, known: Known) -> PairState:
@@ -27,7 +27,8 @@ def with_known(state: PairState, known: Known) -> PairState:
     own = space.own(codes, base)
     place = np.where(place < 0, own, place)
     untouched = np.flatnonzero(place == own)
-    state = added(state, codes[untouched], base[untouched], most=len(untouched))
+    rows = Rows(codes[untouched], base[untouched], np.full(len(untouched), NOBODY))
+    state = with_rows(state, rows, len(untouched))
     looked = state.looked.copy()
     row_of = {key: row for row, key in enumerate(space.keys(looked.codes, looked.base))}
     row = np.array([row_of.get(key, -1) for key in space.keys(codes, base)], np.int64)

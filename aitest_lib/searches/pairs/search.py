@@ -23,13 +23,14 @@ from aitest_lib.component import Component
 from aitest_lib.data.counterparts import Counterparts
 from aitest_lib.data.schema import Profile
 from aitest_lib.rng import rng_for
-from aitest_lib.searches.pairs.choosing import bred_rows, fresh_rows, promising
+from aitest_lib.searches.pairs.choosing import promising, with_bred, with_fresh
 from aitest_lib.searches.pairs.guides import Swaps
 from aitest_lib.searches.pairs.known import with_known
 from aitest_lib.searches.pairs.space import Numbers, Places, build_space
 from aitest_lib.searches.pairs.state import Differs, Known, Looked, PairState
 
-ROUNDS = 32  # that the queries are spread over, if there is enough to ask
+ROUNDS = 32  # that the queries are spread over, if there is enough to ask,
+LEAST_BATCH = 50  # but no round asks fewer
 MOST_ROUNDS = 60
 SEEDED = 0.1  # of the queries go to real rows first, where scores tell which of them are near the boundary
 FRESH = 0.1  # of the new rows are real ones, later too, so that what is found spreads
@@ -82,7 +83,8 @@ class PairSearch(Component):
         """
         space = build_space(frame, profile, counterparts, ties, rules, random_seed)
         nothing = np.empty(0, np.int64)
-        looked = Looked.new(np.empty((0, len(space.pool.units)), np.int64), *(nothing,) * 3, space.places, classes)
+        codes, closed = nothing.reshape(0, len(space.pool.units)), np.empty((0, space.places), bool)
+        looked = Looked.new(codes, nothing, nothing, nothing, closed, classes)
         state = PairState(
             space=space,
             classes=classes,
@@ -126,18 +128,19 @@ class PairSearch(Component):
         left = self.queries - state.queries
         if left <= 0 or state.rounds >= MOST_ROUNDS:
             return state
-        size = min(left, -(-self.queries // ROUNDS))
+        size = min(left, max(LEAST_BATCH, -(-self.queries // ROUNDS)))
         rng = rng_for(state.random_seed, self.key, f"round {state.rounds}")
         worth = max(LEAST_CHANCE, np.count_nonzero(state.looked.found) / max(state.queries, 1))
-        state, row, place = promising(state, size, worth, rng)
+        row, place = promising(state, size, worth, rng)
         before = len(state.looked.base)
         new = size - len(row)
         seeding = not state.looked.turned.any() or (state.guided and state.fresh < SEEDED * self.queries)
-        state = fresh_rows(state, new if seeding else int(np.ceil(FRESH * new)))
-        state = bred_rows(state, new - (len(state.looked.base) - before), rng)
+        state = with_fresh(state, new if seeding else int(np.ceil(FRESH * new)))
+        state = with_bred(state, before + new - len(state.looked.base), rng)
+        state = with_fresh(state, before + new - len(state.looked.base))
         added = np.arange(before, len(state.looked.base))
         if len(row) + len(added) < size:  # nothing new to be had: then whatever is open
-            state, row, place = promising(state, size - len(added), 0.0, rng)
+            row, place = promising(state, size - len(added), 0.0, rng)
         closed = state.looked.closed.copy()
         closed[row, place] = True
         rows = np.concatenate([row, added])

@@ -17,7 +17,7 @@ from aitest_lib.data.units import Pool, build_pool, codes_of, taken
 Codes = NDArray[np.int64]  # (rows, units of the pool), see data/units.py
 Places = NDArray[np.int64]  # combinations of protected values, -1: the row's own, which is none of those that are tried
 Numbers = NDArray[np.int64]
-CROSSED = 0.3  # share of the units that a child has from its second parent
+CROSSED = 0.5  # share of the units that a child has from its second parent
 MUTATED = 0.08  # and of those that it has from any real row
 OVERSAMPLED = 1.3  # drawn for each that is wanted: some break a rule or are known
 TRIES = 4  # draws before fewer than wanted must do

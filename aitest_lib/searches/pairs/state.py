@@ -37,9 +37,9 @@ class Looked:
     `codes` (n, units) and `base` (n,): what it is, in the pool; `parent` (n,): a row of this table that it resembles;
     `first` (n,): the combination first asked, with `answer` (n,) and `scores` (n, classes), logarithms; NaN: none.
     `low`, `high` (n,): least and greatest answer so far, at the combinations `low_at`, `high_at`; `closed` (n, places):
-    asked, or not to be asked, which is known where `judged` (n,); `tries` (n,): counterparts asked. Where `turned` (n,), the
-    combinations `pair` (n, 2) are decided differently, as query `found` (n,) told, 0: as was known before, and `change`
-    (n, classes) is that of the scores from one to the other.
+    asked, or not to be asked; `tries` (n,): counterparts asked. Where `turned` (n,), the combinations
+    `pair` (n, 2) are decided differently, as query `found` (n,) told, 0: as was known before, and `change` (n, classes) is
+    that of the scores from one to the other.
     """
 
     codes: Codes
@@ -53,7 +53,6 @@ class Looked:
     low_at: Places
     high_at: Places
     closed: NDArray[np.bool_]
-    judged: NDArray[np.bool_]
     tries: Numbers
     turned: NDArray[np.bool_]
     pair: Places
@@ -61,11 +60,11 @@ class Looked:
     change: NDArray[np.float64]
 
     @classmethod
-    def new(cls, codes: Codes, base: Numbers, parent: Numbers, first: Places, places: int, classes: int) -> Self:
+    def new(cls, codes: Codes, base: Numbers, parent: Numbers, first: Places, closed: NDArray[np.bool_], classes: int) -> Self:
         """Rows that nobody has answered yet."""
         rows = len(base)
         nothing = np.full(rows, np.nan)
-        closed = np.zeros((rows, places), bool)
+        closed = closed.copy()
         closed[np.flatnonzero(first >= 0), first[first >= 0]] = True
         return cls(
             codes=codes,
@@ -79,7 +78,6 @@ class Looked:
             low_at=first,
             high_at=first,
             closed=closed,
-            judged=np.zeros(rows, bool),
             tries=np.zeros(rows, np.int64),
             turned=np.zeros(rows, bool),
             pair=np.full((rows, 2), -1, np.int64),
