@@ -152,8 +152,13 @@ def starting_suite(
     empty = all(line.lstrip().startswith("#") for line in schema)
     lines += [f"  schema:{' {}' if empty else ''}  # inferred from the data; change what is wrong", *schema]
     lines.append("properties:")
+    numbers = [column.name for column in profile.columns if column.numeric] or [profile.columns[0].name]
     for spec in properties:
-        lines += property_lines(spec)
+        own = property_lines(spec)
+        if spec.by_directions:
+            own.append(f"    directions: {{{inline(numbers[0])}: increasing}}  # how columns may move the answer")
+        waits = spec.by_directions or spec.by_protected  # for what only the user knows
+        lines += [f"  #{line.removeprefix(' ')}" for line in own] if waits else own
     return "\n".join(lines) + "\n"
 
 

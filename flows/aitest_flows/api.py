@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOST_SAMPLED = 2_000
 AUDIT_SAMPLE = {"image": 500, "speech": 200}  # asked under every transform and severity
 LABELS = {"image": "label", "speech": "text"}  # what their columns are usually called
-LABEL_FREE = {"pass_rate", "attacked_accuracy", "wer_rise"}  # figures that need no labels
+LABEL_FREE = {"pass_rate", "attacked_accuracy", "wer_rise", "impact_ratio", "prevalence"}  # figures that need no labels
 
 
 def run(suite: str | Path, **options: Any) -> RunReport:

@@ -32,10 +32,11 @@ from aitest_lib.surrogates.trepan import Trepan
 from aitest_lib.transforms.audio.voice import VoiceOver
 from aitest_lib.transforms.base import TabularTransform, Transform
 from aitest_lib.transforms.image.base import ImageTransform
+from aitest_lib.transforms.values import MovedColumn, ProtectedValues
 
 REGISTERED = list(components().values())
 SYNTHESIS = [Swap, Marginal, Coverage, Drift]
-OWN = [VoiceOver, StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint, *SYNTHESIS, TreeSurrogate, Trepan]
+OWN = [VoiceOver, ProtectedValues, MovedColumn, StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint, *SYNTHESIS, TreeSurrogate, Trepan]
 every_component = pytest.mark.parametrize("cls", [*REGISTERED, *OWN], ids=lambda cls: cls.name)
 every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.name)
 every_transform = pytest.mark.parametrize(
@@ -46,6 +47,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "voice": {"config": {"voice": "slt", "engine": "flite"}},
     "compose": {"parts": [{"name": "rotate"}, {"name": "inverse"}]},
     "drift": {"ranges": {}, "distributions": {}},
+    "protected_values": {"values": {"sex": "F"}},
+    "moved": {"column": "age", "to": 40},
 }
 
 
