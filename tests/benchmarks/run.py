@@ -20,6 +20,7 @@ from adversarial import adversarial
 from attack_memory import attack_memory
 from audio import audio
 from compare import compare
+from discrimination import discrimination
 from growth import growth, memory
 from idle import idle
 from image_memory import image_memory
@@ -190,6 +191,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "synthesis": synthesis,
     "trees": trees,
     "adversarial": adversarial,
+    "discrimination": discrimination,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,

@@ -39,6 +39,13 @@ class Model:
         self.seconds += time.process_time() - started
         return np.asarray(answers)
 
+    def scores(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
+        """Probabilities (n, classes)."""
+        started = time.process_time()
+        scores = self._pipeline.predict_proba(rows)
+        self.seconds += time.process_time() - started
+        return np.asarray(scores)
+
 
 @dataclass(frozen=True)
 class Split:
