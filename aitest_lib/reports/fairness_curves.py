@@ -42,26 +42,23 @@ def yield_plot(search: PairSearchReport, palette: Palette = LIGHT) -> str:
 
 def direction_plot(item: DirectionReport, palette: Palette = LIGHT) -> str:
     """The mean of what was watched over the values of a column, with bounds as a band; the stretches in which rows go against
-    the expectation in red, the more the stronger; an arrow for the expected direction. "" without two known means."""
+    the expectation in red, the more rows the stronger; an arrow for the expected direction. "" without two known means."""
     known = [(place, step) for place, step in enumerate(item.steps) if step.mean is not None]
     if len(known) < 2:
         return ""
     x, names = _columns(item.steps)
     heights = [edge for _, step in known for edge in (step.mean, step.low, step.high) if edge is not None]
     up = Scale(*span(heights), _BOTTOM, _TOP)
-    marks = [svg.text(12, 16, clip(item.column, 40), palette.ink, weight=600)]
+    marks = [svg.text(12, 16, clip(item.column, 24), palette.ink, weight=600)]
     marks.append(_arrow(rises(item), palette))
-    marks.append(svg.text(28, 34, clip(should_words(item.expected, item.on, "it", item.favorable), 64), palette.muted, size=11))
+    marks.append(svg.text(28, 34, clip(should_words(item.expected, item.on, "it", item.favorable), 52), palette.muted, size=11))
     for tick in ticks(up.low, up.high):
         marks.append(svg.line(_LEFT, up(tick), _RIGHT, up(tick), palette.grid))
         marks.append(svg.text(_LEFT - 6, up(tick) + 4, minus_signs(f"{tick:g}"), palette.muted, "end"))
     marks += _value_ticks(names, x, palette)
-    said = (
-        f"share of {clip(item.favorable or 'the favourable answer', 30)}"
-        if item.on == "decision"
-        else f"mean of {watched_words(item)}"
-    )
-    marks.append(svg.text((_LEFT + _RIGHT) / 2, HEIGHT - 10, said, palette.ink, "middle", 600))
+    decided = f"share of {item.favorable or 'the favourable answer'}"
+    said = decided if item.on == "decision" else f"mean of {watched_words(item)}"
+    marks.append(svg.text(_RIGHT, 16, clip(said, 27), palette.muted, "end"))
     where = [x(place) for place in _places(item.steps)]
     marks += _stretches(item, where, palette)
     upper = [(where[place], up(step.high)) for place, step in known if step.high is not None]
@@ -70,12 +67,12 @@ def direction_plot(item: DirectionReport, palette: Palette = LIGHT) -> str:
         marks.append(svg.polygon([*upper, *reversed(lower)], palette.accent, 0.16))
     path = [(where[place], up(step.mean or 0.0)) for place, step in known]
     marks.append(svg.polyline(path, palette.accent, 2))
-    for (place, step), (at, height) in zip(known, path, strict=True):
+    for (_, step), (at, height) in zip(known, path, strict=True):
         against = f", {step.against:,} of {step.rows:,} rows against the expectation" if step.against else ""
         title = f"{value_words(step.value)}: {number(step.mean)} {interval(step.low, step.high)}{against}"
-        marks.append(svg.dot(at, height, palette.failed if step.against and _bent(item, place) else palette.accent, title))
+        marks.append(svg.dot(at, height, palette.accent, title))
     told = ", ".join(f"{value_words(step.value)} {number(step.mean)}" for _, step in known[:12])
-    return _figure(WIDTH, HEIGHT, f"{clip(item.column, 60)}: mean of {watched_words(item)} at {told}", marks, palette)
+    return _figure(WIDTH, 238.0, f"{clip(item.column, 60)}: mean of {watched_words(item)} at {told}", marks, palette)
 
 
 def _columns(steps: Sequence[DirectionStep]) -> tuple[Scale, list[tuple[float, str]]]:
@@ -124,15 +121,9 @@ def _stretches(item: DirectionReport, where: Sequence[float], palette: Palette) 
         title = (
             f"{value_words(one.start)} to {value_words(one.end)}: {one.against:,} of {one.rows:,} rows against the expectation"
         )
-        band = svg.rect(left, _TOP - 4, width, _BOTTOM - _TOP + 4, palette.failed, 0.1 + 0.3 * one.against / one.rows)
+        band = svg.rect(left, _TOP - 4, width, _BOTTOM - _TOP + 4, palette.failed, 0.03 + 0.42 * one.against / one.rows)
         marks.append(svg.tag("g", svg.tag("title", escape(printable(title))), band))
     return marks
-
-
-def _bent(item: DirectionReport, place: int) -> bool:
-    """Whether a step ends a stretch that goes against the expectation."""
-    ends = {value_words(one.end) for one in item.stretches} | {value_words(one.start) for one in item.stretches}
-    return value_words(item.steps[place].value) in ends
 
 
 def _arrow(up: bool, palette: Palette) -> str:

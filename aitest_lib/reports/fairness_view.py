@@ -116,12 +116,12 @@ def threshold(report: PropertyReport, item: Attribute, scores: bool = False) -> 
 
 
 def values_words(values: Mapping[str, str]) -> str:
-    """Values of protected columns.
+    """Values of protected columns, in one order of these.
 
     >>> values_words({"sex": "Female", "race": "Black"})
-    'sex = Female with race = Black'
+    'race = Black with sex = Female'
     """
-    return " with ".join(f"{clip(column, 40)} = {clip(value, 40) or 'missing'}" for column, value in values.items())
+    return " with ".join(f"{clip(column, 40)} = {clip(value, 40) or 'missing'}" for column, value in sorted(values.items()))
 
 
 def columns_words(columns: Sequence[str], most: int = 6) -> str:

@@ -43,7 +43,7 @@ from aitest_lib.reports.report import PropertyReport
 MAX_GROUPS = 60  # rows of a table of groups, of pairs of groups and of segments
 MAX_ATTRIBUTES = 24
 MAX_COLUMNS = 40  # moved columns
-MAX_STRETCHES = 60
+MAX_STRETCHES = 15
 MAX_PROXIES = 20
 MAX_FLIPS = 40
 _CASES = ("Pairs decided differently", "as it is", "with the other values")
@@ -69,6 +69,7 @@ def _groups(prop: PropertyReport, found: GroupReport) -> dict[str, Any]:
     many, scored = found.attributes[:MAX_ATTRIBUTES], found.scores[:MAX_ATTRIBUTES]
     answers = {item.favorable for item in found.attributes}
     return {
+        "rate": "Selection rate" if found.selection == "decision" else "Scoring rate",
         "selected": selected_words(found, next(iter(answers)) if len(answers) == 1 else None),
         "by_answer": len(answers) > 1,
         "assumed": found.assumed,
