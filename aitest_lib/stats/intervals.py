@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 NO_CASES = "there are no cases to count"
+LARGEST_EXPONENT = 700.0  # of a float
 
 
 def wilson(successes: int, n: int) -> Estimate:
@@ -76,9 +77,10 @@ def rate_ratio(first: Estimate, second: Estimate) -> Estimate:
     """The ratio first / second of two rates of independent groups, each with its `effective_n`, at least 0.
 
     The wider of two intervals: that of `katz`, on effective counts, and Wilson's bounds of both rates put together by square
-    and add on the logarithm (MOVER; Zou and Donner 2008). Katz's alone takes a small group in which all or none succeed for
-    nearly certain: of 10 rows beside 300, at a true ratio of 0.8, its lower bound is too high in up to 18 %. `n` is that of
-    the smaller group.
+    and add on the logarithm (MOVER; Zou and Donner 2008), both with Student's quantile for the smaller group. Katz's interval
+    alone takes a small group in which nearly all succeed for nearly certain: of 3 rows beside 300 its lower bound was too
+    high in up to 91 % (rates 0.05 to 1, ratios 0.75 to 1), this one's in 2 %; of 10 in 76 % and 7 %, of 50 beside 50 in
+    11 % and 5 %. `n` is that of the smaller group.
     """
     n = min(first.n, second.n)
     if first.value is None or second.value is None:
@@ -190,23 +192,32 @@ def _newcombe_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, con
 
 
 def _katz_interval(successes_1: float, n_1: float, successes_2: float, n_2: float, confidence: float) -> tuple[float, float]:
+    return _katz_bounds(successes_1, n_1, successes_2, n_2, normal_quantile(confidence))
+
+
+def _katz_bounds(successes_1: float, n_1: float, successes_2: float, n_2: float, quantile: float) -> tuple[float, float]:
     s_1, m_1, s_2, m_2 = successes_1 + 0.5, n_1 + 0.5, successes_2 + 0.5, n_2 + 0.5
     centre = math.log(s_1 / m_1) - math.log(s_2 / m_2)
-    half = normal_quantile(confidence) * math.sqrt(1 / s_1 - 1 / m_1 + 1 / s_2 - 1 / m_2)
-    return math.exp(centre - half), math.exp(centre + half)
+    half = quantile * math.sqrt(1 / s_1 - 1 / m_1 + 1 / s_2 - 1 / m_2)
+    return math.exp(centre - half), _exp(centre + half)
 
 
 def _ratio_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, confidence: float) -> tuple[float, float]:
     """Katz's bounds or, where they lie further out, those from Wilson's; rate_2 > 0."""
-    low, high = _katz_interval(rate_1 * n_1, n_1, rate_2 * n_2, n_2, confidence)
-    low_1, high_1 = _wilson_interval(rate_1, n_1, confidence)
-    low_2, high_2 = _wilson_interval(rate_2, n_2, confidence)
+    quantile = t_quantile(confidence, max(min(n_1, n_2) - 1, 1))
+    low, high = _katz_bounds(rate_1 * n_1, n_1, rate_2 * n_2, n_2, quantile)
+    low_1, high_1 = wilson_bounds(rate_1, n_1, quantile)
+    low_2, high_2 = wilson_bounds(rate_2, n_2, quantile)
     if rate_1 == 0:
         return 0.0, max(high, high_1 / low_2 if low_2 > 0 else math.inf)
     below = math.hypot(_log_of(rate_1, low_1), _log_of(high_2, rate_2))
     above = math.hypot(_log_of(high_1, rate_1), _log_of(rate_2, low_2))
     ratio = rate_1 / rate_2
-    return min(low, ratio * math.exp(-below)), max(high, ratio * math.exp(above))
+    return min(low, ratio * math.exp(-below)), max(high, ratio * _exp(above))
+
+
+def _exp(power: float) -> float:
+    return math.exp(power) if power < LARGEST_EXPONENT else math.inf
 
 
 def _log_of(upper: float, lower: float) -> float:
