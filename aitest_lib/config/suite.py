@@ -235,8 +235,9 @@ def _check_keys(item: PropertyConfig, document: Document, at: Location) -> None:
     if shape != "search" and not pairs and item.search is not None:
         raise document.error((*at, "search"), f"{item.property} searches for nothing; remove the key")
     if pairs and item.search is not None:
-        for key in sorted(item.search.model_fields_set - {"queries", "labels_only"}):
-            raise document.error((*at, "search", key), "is for images; a search for pairs takes queries and labels_only")
+        for key in ("method", "delta", "baselines", "time_limit_s"):
+            if getattr(item.search, key) != getattr(SearchConfig(), key):
+                raise document.error((*at, "search", key), "is for images; a search for pairs takes queries and labels_only")
     if spec(item.property).by_directions != (item.directions is not None):
         wanted = "needs columns and how they may move the answer: directions: {income: increasing}"
         problem = wanted if item.directions is None else "moves no column; remove the key"

@@ -19,9 +19,7 @@ OVER = "the budget has ended"
 def find_pairs(run: Run, name: str, index: int, cases: list[dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any]:
     """Asks what there is to know beyond the real rows; adds the counts to `asked`. Returns artifacts by name: `tied`, the
     possible rows in the place of those that contradict the data, and `pairs`, what the search found."""
-    if not run.prepared["deterministic"] and (doubtful := write_turned(run, index, cases)) is not None:
-        again = [query(run, name, [doubtful], repeat)["sent"] for repeat in range(1, SELF_FLIP_REPEATS + 1)]
-        asked["again"] = asked.get("again", 0) + sum(again)
+    ask_again(run, name, None if run.prepared["deterministic"] else write_turned(run, index, cases), asked)
     tied = write_tied(run, index, cases)
     stopped = OVER if asked["unpaid"] else None
     if tied is not None and ask_more(run, name, [tied], asked):
@@ -32,6 +30,13 @@ def find_pairs(run: Run, name: str, index: int, cases: list[dict[str, Any]], ask
             stopped = OVER
         hunt.tell()
     return {"tied": tied, "pairs": hunt.found(stopped)}
+
+
+def ask_again(run: Run, name: str, doubtful: dict[str, Any] | None, asked: dict[str, Any]) -> None:
+    """Asks inputs again whose answers may be chance; adds the count to `asked`."""
+    if doubtful is not None:
+        again = [query(run, name, [doubtful], repeat)["sent"] for repeat in range(1, SELF_FLIP_REPEATS + 1)]
+        asked["again"] = asked.get("again", 0) + sum(again)
 
 
 def nothing_to_change(run: Run) -> tuple[str, PairReport] | None:

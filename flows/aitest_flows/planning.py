@@ -11,15 +11,19 @@ from aitest_lib.answers import folder, read_book
 from aitest_lib.config.gates import Gate
 from aitest_lib.properties.base import RATES
 from aitest_lib.properties.catalog import spec
+from aitest_lib.properties.tabular import GAPS, MEAN_GAPS
+from aitest_lib.properties.tabular import OF_GROUPS as GROUPS
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.stats.planning import decidable
 from aitest_lib.transforms.tabular import loose_columns
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.components import attacks, components, searches
-from aitest_tasks.generation import generation_job, write
+from aitest_tasks.counterparts import changed_columns, rows_looked_at
+from aitest_tasks.generation import case_jobs, write
 from aitest_tasks.growing_more import most_generated
 from aitest_tasks.growing_rows import from_training, growing_job, held_out, write_growing
 from aitest_tasks.noises import kept, noise_jobs, write_noise
+from aitest_tasks.pair_hunt import search_of
 from aitest_tasks.preparing import check_labels, known_epoch
 from aitest_tasks.querying import make_plan, needed
 from aitest_tasks.runs import DRY, Run, create_run, open_run
@@ -28,7 +32,7 @@ from aitest_tasks.settings import Settings
 from aitest_tasks.synthesizing import needs_answers, synthesis_job, synthesis_of, write_synthesized
 
 OF_BREAKING_POINTS = ("median_breaking_point", "unbroken_rate")
-OF_GROUPS = ("wer_gap", "wer_ratio")  # of every attribute, whose groups only the answers set apart
+OF_GROUPS = ("wer_gap", "wer_ratio", *GROUPS, *GAPS, *MEAN_GAPS)  # of every attribute, whose groups only the answers set apart
 
 
 def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
@@ -71,7 +75,8 @@ def _plan(run: Run) -> dict[str, Any]:
         if spec(item.property).by_voices:  # voices say nothing now: a service would have to be paid
             spoken += len(parts_made) * int(seeds["seeds"])
             parts_made = []
-        cases = [write(run, generation_job(run, part, shard))["cases"] for part in parts_made for shard in run.seeds]
+        jobs = case_jobs(run, index) if parts_made else []
+        cases = [write(run, job)["cases"] for job in jobs]
         grows = spec(item.property).shape == "surrogate"
         if grows:
             grown[index] = [ref.to_dict() for ref in run.seeds]
@@ -80,12 +85,15 @@ def _plan(run: Run) -> dict[str, Any]:
                 cases += grown[index]
         refs = [ArtifactRef.of(ref) for ref in [*(ref.to_dict() for ref in run.seeds), *cases]]
         plan = make_plan(run, refs, book, 0, None)
+        shards = len(jobs) // max(len(parts_made), 1)
         effective = [
-            sum(int(needed(run, ArtifactRef.of(ref))[2].sum()) for ref in cases[at : at + len(run.seeds)])
-            for at in range(0, len(parts_made) * len(run.seeds), len(run.seeds))
+            sum(int(needed(run, ArtifactRef.of(ref))[2].sum()) for ref in cases[at : at + shards])
+            for at in range(0, len(jobs), max(shards, 1))
         ]
-        judged = held_out(run) if grows else seeds["seeds"]
-        parts = [(part.slice, count) for part, count in zip(parts_made, effective, strict=True)] or [({}, judged)]
+        own = spec(item.property).own_answers  # judged by the rows that get counterparts, and not by each of these
+        judged = held_out(run) if grows else rows_looked_at(run, index) if own else seeds["seeds"]
+        parts = [(part.slice, count) for part, count in zip(parts_made, effective, strict=True)]
+        parts = [({}, judged)] if own or not parts else parts
         searched = [(one.slice, seeds["seeds"]) for one in searches(run, index)]
         gates = [
             _gate(metric, gate, where, count, config.confidence)
@@ -107,6 +115,11 @@ def _plan(run: Run) -> dict[str, Any]:
         _most_flips(run) for index in run.properties if spec(config.properties[index].property).smallest_flips
     )
     examples += sum(item.search.queries * seeds["seeds"] for index in run.properties for item in searches(run, index))
+    examples += sum(
+        search_of(item).queries
+        for item in (config.properties[index] for index in run.properties)
+        if spec(item.property).by_protected and spec(item.property).own_answers and changed_columns(run)
+    )
     examples += sum(most_generated(run, index, sum(ref["rows"] for ref in growing)) for index, growing in grown.items())
     examples += sum(search.queries * seeds["seeds"] for index in run.properties for search in attacks(run, index))
     if run.record["card"] and run.record["card"].get("predictions"):

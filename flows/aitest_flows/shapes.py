@@ -10,7 +10,7 @@ import numpy as np
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from aitest_flows.asking import Done, ask_more, query, results_of, spread, sum_of
-from aitest_flows.pairs import find_pairs, nothing_to_change
+from aitest_flows.pairs import ask_again, find_pairs, nothing_to_change
 from aitest_flows.recording import log_report
 from aitest_flows.turns import once, turn
 from aitest_lib.properties.base import PropertySpec
@@ -28,6 +28,7 @@ from aitest_tasks.baseline import Baseline
 from aitest_tasks.breaking import baseline_of, first_jobs, next_jobs
 from aitest_tasks.caching import made_again
 from aitest_tasks.components import components, searches
+from aitest_tasks.direction_curves import write_against
 from aitest_tasks.flips import flips_job, generate_flips
 from aitest_tasks.generation import case_jobs, generate_cases
 from aitest_tasks.growing_more import generate_growing, generation_round, too_few
@@ -73,6 +74,8 @@ def _perturbation(spec: PropertySpec, run: Run, index: int, started: float) -> d
     cases = generate_all(run, spec.name, index)
     with turn(run, index):
         asked = query(run, spec.name, [*(ref.to_dict() for ref in run.seeds), *cases])
+        if spec.by_directions and not run.prepared["deterministic"]:
+            ask_again(run, spec.name, write_against(run, index, cases), asked)
         more = {
             "flips": find_flips(run, spec.name, index, asked) if spec.smallest_flips else None,
             "searched": find_breaking_points(run, spec.name, index, asked),
@@ -278,6 +281,8 @@ def _score(
     report = PropertyReport.model_validate(run.store.get_json(ArtifactRef.of(scored["report"])))
     queries = PropertyQueries(planned=asked["planned"], sent=asked["sent"], cached=asked["cached"])
     artifacts = {name: run.store.url_of(scored[name]["uri"]) for name in ("cases", "failures")}
+    if more.get("pairs") and (found := run.store.get_json(ArtifactRef.of(more["pairs"]))["pairs"]):
+        artifacts["pairs"] = run.store.url_of(found["uri"])
     artifacts["report"] = f"runs:/{run.run_id}/report.html"  # as MLflow names its artifacts
     report = report.model_copy(update={"queries": queries, "artifacts": artifacts})
     return {**log_report(run, index, report, scored, started), "needed": asked["needed"], "again": asked.get("again", 0)}

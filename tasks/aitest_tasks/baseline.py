@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from aitest_lib.data.schema import slice_labels, sliceable
 from aitest_lib.reports.slices import SliceColumn
 from aitest_lib.scorers.invariance import Answered
 from aitest_lib.scorers.oracle import Classes, Oracle, classes_of, regression_oracle
+from aitest_lib.stats.clusters import rate_of_rows
+from aitest_lib.stats.estimates import Estimate
+from aitest_lib.stats.sequences import rate_sequence
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.inputs import input_digests
 from aitest_tasks.runs import Run
@@ -53,7 +56,8 @@ class Baseline:
 
     `answers`, `labels`: class codes (classifier; -1 no class), numbers (regressor; NaN where there is none), or word error
     rates and zeros (recogniser, whose `transcripts` say what was heard), as float64; `descent`: the number of the unit that a
-    seed belongs to, where that is not the seed: the real row that a synthesized one descends from, the speaker of a clip.
+    seed belongs to, where that is not the seed: the real row that a synthesized one descends from, the speaker of a clip;
+    `digests` of the inputs.
     """
 
     classes: Classes
@@ -66,6 +70,7 @@ class Baseline:
     columns: list[SliceColumn]
     descent: NDArray[np.int64] | None = None
     transcripts: Transcripts | None = None
+    digests: NDArray[np.void] = field(default_factory=lambda: np.empty(0, "V16"))
 
     def values(self, book: AnswerBook, places: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np.float64]:
         """The answers at places as `answers` has them; `ranks`: those of the seeds that they belong to."""
@@ -79,6 +84,13 @@ class Baseline:
         if self.transcripts is None:
             raise ValueError("this model hears nothing")
         return self.transcripts
+
+    def share(self, hit: NDArray[np.bool_], told: NDArray[np.bool_], sequential: bool) -> Estimate:
+        """The share of the seeds of `told` (seeds,) that are in `hit`, by the units that they belong to; `sequential`: valid under
+        repeated looks, where every seed is a unit."""
+        if sequential and self.descent is None:
+            return rate_sequence(int((hit & told).sum()), int(told.sum()))
+        return rate_of_rows(hit[told], self.descent_of(told))
 
     def descent_of(self, mask: NDArray[np.bool_]) -> NDArray[np.int64] | None:
         """`descent` of the seeds of a mask."""
@@ -120,7 +132,8 @@ def read_baseline(run: Run, book: AnswerBook, errors: Errors, config: PropertyCo
     columns = slices.columns
     if classifier and labels is not None:
         columns.insert(0, SliceColumn("label", classes.names, labels.astype(np.int32)))
-    return Baseline(classes, oracle, answered, places, answers, labels, right, columns, descent_rows(run))
+    descent = descent_rows(run)
+    return Baseline(classes, oracle, answered, places, answers, labels, right, columns, descent, digests=ids)
 
 
 def _of_transcripts(

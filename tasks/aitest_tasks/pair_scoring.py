@@ -17,8 +17,6 @@ from aitest_lib.reports.records_fairness import Flip, PairReport
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import ERROR, FAILED
-from aitest_lib.stats.clusters import rate_of_rows
-from aitest_lib.stats.estimates import Estimate
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores
@@ -65,7 +63,7 @@ def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
         log = CaseLog(writer, config.property, base.columns)
         for number, part in enumerate(parts(run, index, job["cases"], book, base, errors)):
-            same = _same(run, base, part, book)
+            same = _same(run, base, part)
             ended = part.outcomes(base, same)
             likely = data.counterparts.likely(data.frame.take(part.ranks), np.full(len(part.ranks), part.number))
             _count(tallies[part.number], part, ended[0], likely)
@@ -76,7 +74,8 @@ def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
             live.progress(config.property, "score", number + 1, len(job["cases"]))
     confidence = float(setting(run.suite.suite, config, "confidence"))
     told, hit = _any([tally.told for tally in tallies]), _any([tally.turned for tally in tallies])
-    figures = _figures(base, tallies, changed_columns(run))
+    sequential = bool(setting(run.suite.suite, config, "sequential"))
+    figures = _figures(base, tallies, changed_columns(run), sequential)
     figures += slice_figures(run, config, base, told, None, ("prevalence", hit), higher_is_better=False)
     report = _report(run, index, data, base, tallies, figures, confidence)
     if job.get("pairs"):
@@ -87,20 +86,15 @@ def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     return finish(run, config, figures, base, log, writer, sample, ranked, pairs=report)
 
 
-def _same(run: Run, base: Baseline, part: Part, book: AnswerBook) -> NDArray[np.bool_]:
+def _same(run: Run, base: Baseline, part: Part) -> NDArray[np.bool_]:
     """Which cases (cases,) are decided as their seeds are, by the majority of answers where the model does not always answer
     alike."""
     before, after = base.answers[part.ranks], part.values
     if not run.prepared["deterministic"]:
-        before = majority(run, base, _digests_of(book, base.places[part.ranks]), part.ranks)
+        before = majority(run, base, base.digests[part.ranks], part.ranks)
         after = majority(run, base, input_digests(run, part.cases), part.ranks)
     same = base.oracle.same(before, after)
     return np.asarray(same & (after >= 0)) if base.oracle.classifier else same
-
-
-def _digests_of(book: AnswerBook, places: NDArray[np.int64]) -> NDArray[np.void]:
-    """The digests of inputs at places of the book; of those without an answer any other, for nothing comes of it."""
-    return np.asarray(book.digests[np.maximum(places, 0)])
 
 
 def _count(tally: Tally, part: Part, outcome: NDArray[np.int8], likely: NDArray[np.bool_]) -> None:
@@ -166,22 +160,20 @@ def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     return np.asarray(np.any(masks, axis=0))
 
 
-def _rate(hit: NDArray[np.bool_], told: NDArray[np.bool_], base: Baseline) -> Estimate:
-    return rate_of_rows(hit[told], base.descent_of(told))
-
-
-def _figures(base: Baseline, tallies: list[Tally], columns: list[str]) -> list[Figure]:
+def _figures(base: Baseline, tallies: list[Tally], columns: list[str], sequential: bool) -> list[Figure]:
     """Prevalence over the real rows: of all counterparts, of those that contradict nothing, and of single columns."""
     told, hit, lost = (_any([getattr(tally, name) for tally in tallies]) for name in ("told", "turned", "error"))
-    worst = _rate(hit | lost, told | lost, base) if lost.any() else None
-    figures = [Figure(name="prevalence", estimate=_rate(hit, told, base), pessimistic=worst, higher_is_better=False)]
+    worst = base.share(hit | lost, told | lost, sequential) if lost.any() else None
+    figures = [Figure(name="prevalence", estimate=base.share(hit, told, sequential), pessimistic=worst, higher_is_better=False)]
     likely = _any([tally.likely for tally in tallies])
     turned = _any([tally.likely & tally.turned for tally in tallies])
-    figures.append(Figure(name="likely_prevalence", estimate=_rate(turned, likely, base), higher_is_better=False))
+    figures.append(Figure(name="likely_prevalence", estimate=base.share(turned, likely, sequential), higher_is_better=False))
     for name in columns if len(columns) > 1 else []:
         told, hit = alone(tallies, name)
         where = {"attribute": name}
-        figures.append(Figure(name="prevalence", slice=where, estimate=_rate(hit, told, base), higher_is_better=False))
+        figures.append(
+            Figure(name="prevalence", slice=where, estimate=base.share(hit, told, sequential), higher_is_better=False)
+        )
     return figures
 
 
@@ -227,6 +219,6 @@ def _flips(run: Run, index: int, base: Baseline, tallies: list[Tally], columns: 
 
 
 def _flip(values: dict[str, str], told: NDArray[np.bool_], hit: NDArray[np.bool_], base: Baseline, confidence: float) -> Flip:
-    estimate = _rate(hit, told, base)
+    estimate = base.share(hit, told, False)
     low, high = estimate.bounds(confidence) or (None, None)
     return Flip(values=values, rows=int(told.sum()), turned=int(hit.sum()), rate=estimate.value, low=low, high=high)

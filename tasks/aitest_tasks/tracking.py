@@ -21,6 +21,7 @@ import pandas as pd
 from prefect import task
 
 from aitest_lib.errors import AitestError, InputError, UnavailableError
+from aitest_lib.reports.bias_audit import bias_audit_csv
 from aitest_lib.reports.html import render_html
 from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
 from aitest_lib.reports.tables import markdown
@@ -263,6 +264,8 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
     for name, figure in figures(found).items():
         tracking.text(child, figure, f"figures/{_slug(name)}.svg")
+    if found.groups is not None:
+        tracking.text(child, bias_audit_csv(found.groups), "bias_audit.csv")
     if "tree" in scored:
         tree = run.store.get_json(ArtifactRef.of(scored["tree"]))
         tracking.text(child, json.dumps(tree, indent=1, ensure_ascii=False), "tree.json")
