@@ -86,8 +86,8 @@ class Baseline:
         return self.transcripts
 
     def share(self, hit: NDArray[np.bool_], told: NDArray[np.bool_], sequential: bool) -> Estimate:
-        """The share of the seeds of `told` (seeds,) that are in `hit`, by the units that they belong to; `sequential`: valid under
-        repeated looks, where every seed is a unit."""
+        """The share of the seeds of `told` (seeds,) that are in `hit`, by the units that they belong to; `sequential`: valid
+        under repeated looks, where every seed is a unit."""
         if sequential and self.descent is None:
             return rate_sequence(int((hit & told).sum()), int(told.sum()))
         return rate_of_rows(hit[told], self.descent_of(told))

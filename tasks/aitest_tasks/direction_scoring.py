@@ -163,14 +163,17 @@ def _rates(
         higher_is_better=False,
         component=bool(where),
     )
-    by = (
-        (lambda counts: counts) if base.descent is None else (lambda counts: np.bincount(base.descent, counts).astype(np.int64))
-    )
+    kept, tried, asked = (_by_unit(base, counts) for counts in (trials - failures, trials, trials + lost))
     passed = Figure(
         name="pass_rate",
         slice=where,
-        estimate=clustered_rate(by(trials - failures), by(trials)),
-        pessimistic=clustered_rate(by(trials - failures), by(trials + lost)) if lost.any() else None,
+        estimate=clustered_rate(kept, tried),
+        pessimistic=clustered_rate(kept, asked) if lost.any() else None,
         component=bool(where),
     )
     return [violations, passed]
+
+
+def _by_unit(base: Baseline, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Counts of seeds, or of the real rows that synthesized ones descend from."""
+    return counts if base.descent is None else np.bincount(base.descent, counts).astype(np.int64)
