@@ -46,15 +46,17 @@ MAX_COLUMNS = 40  # moved columns
 MAX_STRETCHES = 15
 MAX_PROXIES = 20
 MAX_FLIPS = 40
-_CASES = ("Pairs decided differently", "as it is", "with the other values")
-_MOVED = ("Moves against the expectation", "before", "after")
+# How the cases of pairs, of directions and of groups are headed, and what their two answers are.
+_PAIRS = ("Pairs decided differently", "as it is", "with the other values")
+_MOVES = ("Moves against the expectation", "before", "after")
+_LABELS = ("Rows answered otherwise than labelled", "label", "answered")
 
 
 def fairness_view(prop: PropertyReport) -> dict[str, Any] | None:
     """Everything the section on fairness of `prop` shows, None where it has none."""
     if not has_fairness(prop):
         return None
-    title, before, after = _CASES if prop.pairs else _MOVED
+    title, before, after = _PAIRS if prop.pairs else _MOVES if prop.directions else _LABELS
     return {
         "groups": _groups(prop, prop.groups) if prop.groups else None,
         "pairs": _pairs(prop.pairs) if prop.pairs else None,

@@ -335,6 +335,15 @@ def test_the_page_tells_of_groups() -> None:
     assert "Where it breaks" not in text
 
 
+def test_rows_with_another_label_are_headed_as_such() -> None:
+    [case, *_] = sample.cases(1)[sample.PAIRS]
+    text = text_of(
+        render_html(sample.run_report(sample.groups()), {sample.GROUPS: [case.model_copy(update={"transform": None})]})
+    )
+    assert "Rows answered otherwise than labelled: 1" in text
+    assert "label >50K answered <=50K (0.440)" in text
+
+
 def test_the_page_says_what_is_assumed_cut_and_undefined() -> None:
     assert "Nobody named the favourable answer: each answer is looked at against the rest" in shown(sample.classes())
     assert "Groups: age was cut into 2 groups of about equal size." in shown(sample.numbers())
