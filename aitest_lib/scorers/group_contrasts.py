@@ -235,8 +235,10 @@ def contrast_note(
         return None
     lower, higher = (f"{one.name} ({one.value:{number}} of {row_count(one.of)})" for one in (worst.lower, worst.higher))
     text = f"lowest: {lower} against {higher}"
-    ends = [(bounds[side], one) for one in defined if (bounds := one.estimate.bounds(confidence)) is not None]
-    widest = (max if side else min)(ends, key=lambda end: end[0])[1] if ends else worst
+    if all(one.estimate.interval is None for one in defined):
+        return text
+    ends = [((one.estimate.bounds(confidence) or (-math.inf, math.inf))[side], one) for one in defined]
+    widest = (max if side else min)(ends, key=lambda end: end[0])[1]
     least = min(widest.lower, widest.higher, key=lambda one: one.of)
     if least.name in (worst.lower.name, worst.higher.name):
         return text

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aitest_lib.data.groups import Groups
+from aitest_lib.metrics.fairness import row_count
 from aitest_lib.metrics.fairness_means import GroupMean, group_means, mean_difference
 from aitest_lib.reports.records_fairness import Attribute, GroupFigure
 from aitest_lib.scorers.figures import Figure
@@ -89,7 +90,7 @@ def _gap_figure(attribute: Attribute, name: str, means: Sequence[GroupMean], con
         name=f"{name}_gap",
         estimate=from_zero(found),
         slice={"attribute": attribute.name},
-        pessimistic=undefined(f"{errors:,} rows without a usable answer could have any number", rows) if errors else None,
+        pessimistic=undefined(f"{row_count(errors)} without a usable answer could have any number", rows) if errors else None,
         note=contrast_note(contrasts, found, confidence, side=1, number=",.4g"),
         unit=UNIT,
         higher_is_better=False,
