@@ -34,6 +34,10 @@ PLANTED = (
     "The brittle model looks the weekly hours up in a table of the frequent values; any other value counts as no paid work, "
     "so that 40 -> 39 hours turns >50K into <=50K"
 )
+FOUND = (
+    "the sound model gives >50K to women a quarter as often as to men. It decides alike whatever sex and race say, so that the "
+    "difference comes through what goes with them, relationship and marital status first"
+)
 
 
 class SoundModel:

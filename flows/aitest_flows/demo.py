@@ -17,6 +17,7 @@ from aitest_lib.config.suite import load_suite
 from aitest_lib.demo import census, commands, digits
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.reports.explain import CHANGED_BY
+from aitest_lib.reports.explain_groups import proxy_words
 from aitest_lib.reports.report import PropertyReport, RunReport
 from aitest_lib.reports.tables import slice_label
 from aitest_lib.reports.tree_text import outline
@@ -53,7 +54,8 @@ DEMOS = {
             ("census_sound_suite.yaml", "a sound model of census income"),
             ("census_brittle_suite.yaml", "the same model behind a faulty data feed: a planted weakness"),
         ),
-        f"What was planted: {census.PLANTED}. Its accuracy hides that; the audit does not.",
+        f"What was planted: {census.PLANTED}. Its accuracy hides that; the audit does not.\n"
+        f"What nobody planted: {census.FOUND}.",
         "tabular.robustness",
     ),
     "image": Demo(
@@ -149,7 +151,9 @@ def _print_found(console: Console, report: RunReport) -> None:
 
 
 def _culprit(found: PropertyReport) -> str | None:
-    """The changed column that goes with the failures, where the property failed."""
+    """The changed column that goes with the failures, or the columns that tell the groups, where the property failed."""
+    if found.status == "failed" and found.groups is not None:
+        return proxy_words(found.groups.proxies).rstrip(".") or None
     changes = [item for item in found.slices if item.flagged and item.name.startswith(CHANGED_BY)]
     if found.status != "failed" or not changes:
         return None
