@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import fairness_sample as sample
 import pytest
+from fairness_cases import cases, hostile
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -59,9 +60,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pages")
     others = [sample.numbers(), sample.classes(), sample.undefined(), sample.blind(), sample.many(COUNTRIES)]
     made = {
-        "plain": render_html(sample.run_report(), sample.cases()),
+        "plain": render_html(sample.run_report(), cases()),
         "many": render_html(sample.run_report(*others), {}),
-        "hostile": render_html(*sample.hostile(LONG)),
+        "hostile": render_html(*hostile(LONG)),
     }
     found = {}
     for name, page in made.items():

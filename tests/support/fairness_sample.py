@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal
+from typing import Any
 
 import report_sample as sample
+from fairness_records import (
+    CONFIDENCE,
+    FAVORABLE,
+    Counts,
+    attribute,
+    bounds,
+    estimate,
+    flip,
+    named,
+    segment,
+    step,
+)
 
 from aitest_lib.reports.explain import explain_property
-from aitest_lib.reports.explain_fairness import explain_direction_case, explain_pair_case
 from aitest_lib.reports.records_fairness import (
     Attribute,
     DirectionReport,
-    DirectionStep,
-    FairGroup,
     Flip,
-    GroupFigure,
-    GroupPair,
     GroupReport,
     PairReport,
     PairSearchReport,
     Proxy,
-    Segment,
     Stretch,
     YieldPoint,
 )
 from aitest_lib.reports.report import (
     CaseCounts,
-    FailingCase,
     GateResult,
     Metric,
     ModelReport,
@@ -35,13 +39,9 @@ from aitest_lib.reports.report import (
     PropertyReport,
     RunReport,
 )
-from aitest_lib.stats.estimates import Estimate
-from aitest_lib.stats.intervals import katz, mean, newcombe, wilson
+from aitest_lib.stats.intervals import mean, wilson
 
 GROUPS, PAIRS, DIRECTIONS = "tabular.group_fairness", "tabular.individual_fairness", "tabular.directional"
-CONFIDENCE = 0.95
-FAVORABLE = ">50K"
-Counts = tuple[int, int, int, int]  # rows, those with the favourable label, and of these two the selected ones
 SEX: dict[str, Counts] = {"Male": (10380, 3166, 2101, 566), "Female": (4902, 557, 297, 73)}
 RACE: dict[str, Counts] = {
     "Asian-Pac-Islander": (462, 128, 85, 27),
@@ -360,244 +360,5 @@ def run_report(*properties: PropertyReport, **more: Any) -> RunReport:
     return sample.report(**(fields | more))
 
 
-def cases(n: int = 6) -> dict[str, list[FailingCase]]:
-    """n failing cases of pairs, and as many of directions."""
-    return {PAIRS: [_pair(place) for place in range(n)], DIRECTIONS: [_moved(place) for place in range(n)]}
-
-
-def hostile(text: str) -> tuple[RunReport, dict[str, list[FailingCase]]]:
-    """A run and its cases in which everything that data, cards and suites name is `text`."""
-    counts: dict[str, Counts] = {f"{text}{i}": (200, 80, 60 - 20 * i, 10) for i in range(3)}
-    found = GroupReport(
-        selection="decision",
-        assumed=True,
-        labelled=True,
-        rows=600,
-        attributes=[attribute(text, counts, favorable=text, excluded={text: 3}, cut=text, unjudged=text, columns=[text])],
-        segments=[segment(text, text, text, text, (60, 10), (80, 40), 0.01, True, attribute_name=text)],
-        proxies=[Proxy(attribute=text, column=text, association=0.6)],
-        left_out=[text],
-    )
-    reason = {"value": None, "low": None, "high": None, "reason": text}
-    named_figures = [
-        group.model_copy(
-            update={
-                "figures": [*group.figures, group.figures[0].model_copy(update={"name": text} | reason)],
-                "ratio_reason": text,
-            }
-        )
-        for group in found.attributes[0].groups
-    ]
-    found.attributes[0] = found.attributes[0].model_copy(update={"groups": named_figures})
-    pair = pairs().pairs
-    assert pair is not None
-    assert pair.search is not None
-    pair = pair.model_copy(
-        update={
-            "columns": [text],
-            "not_inputs": [text],
-            "ties": [text, text],
-            "flips": [flip({text: text, f"{text}b": text}, 100, 7)],
-            "search": pair.search.model_copy(update={"stopped": text}),
-            "proxies": [Proxy(attribute=text, column=text, association=0.6)],
-        }
-    )
-    moved = [
-        item.model_copy(
-            update={
-                "column": text,
-                "favorable": text,
-                "steps": [step(f"{text}{i}", 0.3 - 0.05 * i, against=5) for i in range(3)],
-                "stretches": [Stretch(start=text, end=text, rows=9, against=3, mean=0.1, largest=0.2)],
-            }
-        )
-        for item in directions().directions[:2]
-    ]
-    fields = dict.fromkeys(("case_id", "transform", "expected", "observed", "explanation", "reason"), text)
-    shown = [
-        case.model_copy(update={**fields, "seed": {text: text}, "case": {text: text}, "changed": [text]})
-        for case in cases(2)[PAIRS]
-    ]
-    report = run_report(
-        groups(groups=found, gates=[], metrics=[]),
-        pairs(pairs=pair, gates=[], metrics=[]),
-        directions(directions=moved, gates=[], metrics=[]),
-    )
-    return report, {PAIRS: shown, DIRECTIONS: shown}
-
-
-def attribute(
-    name: str,
-    counts: dict[str, Counts],
-    *,
-    favorable: str | None = FAVORABLE,
-    labelled: bool = True,
-    columns: list[str] | None = None,
-    **more: Any,
-) -> Attribute:
-    """The groups of these counts beside the first of them."""
-    base = next(iter(counts))
-    made = [_group(group, counts, base, labelled) for group in counts]
-    fields: dict[str, Any] = {
-        "name": name,
-        "columns": columns or [name],
-        "favorable": favorable,
-        "reference": base,
-        "groups": made,
-        "pairs": _pairs(counts),
-        "p_value": None if more.get("unjudged") else 1e-9,
-    }
-    return Attribute(**(fields | more))
-
-
-def segment(
-    group: str,
-    reference: str,
-    column: str,
-    value: str,
-    here: tuple[int, int],
-    there: tuple[int, int],
-    q: float,
-    flagged: bool,
-    attribute_name: str = "sex",
-) -> Segment:
-    """A segment with its (rows, selected rows) in the group and in the reference group."""
-    difference = newcombe(here[1], here[0], there[1], there[0])
-    low, high = bounds(difference)
-    return Segment(
-        attribute=attribute_name,
-        group=group,
-        reference=reference,
-        column=column,
-        value=value,
-        rows=here[0],
-        reference_rows=there[0],
-        rate=here[1] / here[0],
-        reference_rate=there[1] / there[0],
-        difference=difference.value or 0.0,
-        low=low,
-        high=high,
-        q_value=q,
-        flagged=flagged,
-    )
-
-
-def flip(values: dict[str, str], rows: int, turned: int) -> Flip:
-    return Flip(values=values, rows=rows, turned=turned, rate=turned / rows, **named(wilson(turned, rows)))
-
-
-def step(value: float | str, middle: float | None, against: int = 0, rows: int = 500) -> DirectionStep:
-    edges = {} if middle is None else {"low": middle - 0.012, "high": middle + 0.012}
-    return DirectionStep(value=value, mean=middle, rows=rows, against=against, **edges)
-
-
-def estimate(name: str, found: Estimate, hits: int | None = None) -> GroupFigure:
-    edges = {} if found.value is None else named(found)
-    return GroupFigure(name=name, value=found.value, n=found.n, hits=hits, reason=found.reason, **edges)
-
-
-def bounds(found: Estimate) -> tuple[float, float]:
-    edges = found.bounds(CONFIDENCE)
-    assert edges is not None
-    return edges
-
-
-def named(found: Estimate) -> dict[Literal["low", "high"], Any]:
-    low, high = bounds(found)
-    return {"low": low, "high": high}
-
-
 def explained(prop: PropertyReport) -> PropertyReport:
     return prop.model_copy(update={"explanation": explain_property(prop, CONFIDENCE)})
-
-
-def _rates(counts: Counts, labelled: bool) -> list[tuple[str, int, int]]:
-    rows, positives, hits, false = counts
-    selected = hits + false
-    if not labelled:
-        return [("selection_rate", selected, rows)]
-    return [
-        ("selection_rate", selected, rows),
-        ("true_positive_rate", hits, positives),
-        ("false_positive_rate", false, rows - positives),
-        ("precision", hits, selected),
-        ("accuracy", hits + rows - positives - false, rows),
-    ]
-
-
-def _group(name: str, counts: dict[str, Counts], base: str, labelled: bool) -> FairGroup:
-    mine, total = counts[name], sum(rows for rows, *_ in counts.values())
-    made = []
-    for (figure, hits, n), (_, other_hits, other_n) in zip(_rates(mine, labelled), _rates(counts[base], labelled), strict=True):
-        one = estimate(figure, wilson(hits, n), hits)
-        gap = newcombe(hits, n, other_hits, other_n)
-        if name != base and gap.value is not None:
-            low, high = bounds(gap)
-            one = one.model_copy(update={"gap": gap.value, "gap_low": low, "gap_high": high})
-        made.append(one)
-    selected, picked = mine[2] + mine[3], counts[base][2] + counts[base][3]
-    ratio = katz(selected, mine[0], picked, counts[base][0])
-    fields: dict[str, Any] = {"impact_ratio": ratio.value, "ratio_reason": ratio.reason}
-    if name != base and ratio.value is not None:
-        fields |= {"ratio_low": bounds(ratio)[0], "ratio_high": bounds(ratio)[1]}
-    if labelled and name != base:
-        gaps = [one.gap for one in made[1:3]]
-        if None not in gaps:
-            odds = math.fsum(gap or 0.0 for gap in gaps) / 2
-            fields |= {"average_odds": odds, "average_odds_low": odds - 0.03, "average_odds_high": odds + 0.03}
-    others = [one for other, one in counts.items() if other != name]
-    rest = newcombe(selected, mine[0], sum(one[2] + one[3] for one in others), sum(one[0] for one in others))
-    low, high = bounds(rest)
-    fields |= {"rest_gap": rest.value, "rest_low": low, "rest_high": high, "rest_p": 0.0004}
-    return FairGroup(name=name, rows=mine[0], share=mine[0] / total, reference=name == base, figures=made, **fields)
-
-
-def _pairs(counts: dict[str, Counts]) -> list[GroupPair]:
-    made = []
-    names = list(counts)
-    for place, second in enumerate(names):
-        for first in names[place + 1 :]:
-            mine, other = counts[first], counts[second]
-            ratio = katz(mine[2] + mine[3], mine[0], other[2] + other[3], other[0])
-            edges = {} if ratio.value is None else named(ratio)
-            made.append(GroupPair(first=first, second=second, ratio=ratio.value, p_value=0.0021, **edges))
-    return made
-
-
-def _pair(place: int) -> FailingCase:
-    seed = dict(sample.ROW, age=str(31 + place), relationship="Husband", occupation="Exec-managerial")
-    changed = {"sex": ("Male", "Female")} if place % 2 else {"sex": ("Male", "Female"), "race": ("White", "Black")}
-    note = (
-        "no row of the data has sex Female with relationship Husband; with relationship Wife it is >50K" if place % 3 else None
-    )
-    return FailingCase(
-        case_id=f"{place + 1:032x}"[::-1],
-        seed_id=f"{place:032x}",
-        transform="protected_values" if place % 3 < 2 else "pair_search",
-        strength=None,
-        expected=">50K",
-        observed="<=50K",
-        score=0.44,
-        explanation=explain_pair_case(changed, ">50K", "<=50K", 0.44, note),
-        seed=seed,
-        case=seed | {column: after for column, (_, after) in changed.items()},
-        changed=list(changed),
-    )
-
-
-def _moved(place: int) -> FailingCase:
-    seed = dict(sample.ROW, age=str(31 + place), **{"hours-per-week": "38"})
-    said = explain_direction_case("hours-per-week", "38", "45", "increasing", "score", 0.61, 0.42, FAVORABLE)
-    return FailingCase(
-        case_id=f"{place + 1:032x}"[::-1],
-        seed_id=f"{place:032x}",
-        transform="move hours-per-week",
-        strength=45.0,
-        expected="0.61",
-        observed="0.42",
-        score=0.42,
-        explanation=said,
-        seed=seed,
-        case=seed | {"hours-per-week": "45"},
-        changed=["hours-per-week"],
-    )

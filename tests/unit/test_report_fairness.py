@@ -1,29 +1,25 @@
-"""The report of tabular fairness: sentences, figures, the page, the terminal and the table of a bias audit."""
+"""The report of tabular fairness: sentences, what they choose, and figures."""
 
 from __future__ import annotations
 
-import csv
 import doctest
 import re
 import xml.etree.ElementTree as ET
 from html import unescape
-from io import StringIO
 from typing import Any
 
 import fairness_sample as sample
 import pytest
-from rich.console import Console
+from fairness_cases import hostile
+from fairness_records import attribute as counted
 
-from aitest_flows.render import print_report
 from aitest_lib.reports import explain_fairness, explain_gates, explain_groups, fairness_plots, fairness_view
-from aitest_lib.reports.bias_audit import COLUMNS, bias_audit_csv
 from aitest_lib.reports.explain import explanation_parts
 from aitest_lib.reports.explain_fairness import explain_direction_case, explain_pair_case
 from aitest_lib.reports.fairness_curves import direction_plot, yield_plot
 from aitest_lib.reports.fairness_plots import fairness_figures, groups_plot, pairs_plot, ratio_colour, segments_plot
-from aitest_lib.reports.fairness_text import NARROWEST, fairness_lines
 from aitest_lib.reports.fairness_view import shown_groups, threshold, worst_apart, worst_group
-from aitest_lib.reports.html import MAX_BYTES, render_html
+from aitest_lib.reports.html import render_html
 from aitest_lib.reports.plots import LIGHT, PAGE
 from aitest_lib.reports.records_fairness import (
     Attribute,
@@ -34,7 +30,6 @@ from aitest_lib.reports.records_fairness import (
     YieldPoint,
 )
 from aitest_lib.reports.report import GateResult, PropertyReport
-from aitest_lib.reports.tables import to_markdown
 from aitest_tasks.figures import figures
 
 EVIL = "<script>alert(1)</script>\"'&{{7*7}}\x00\x1b[31m\ud800"
@@ -250,7 +245,7 @@ def test_a_ratio_has_the_colour_of_its_verdict(low: float, high: float, edge: fl
 
 
 def test_bars_are_as_long_as_their_rates() -> None:
-    item = sample.attribute("sex", {"Male": (100, 0, 0, 40), "Female": (100, 0, 0, 10)}, labelled=False)
+    item = counted("sex", {"Male": (100, 0, 0, 40), "Female": (100, 0, 0, 10)}, labelled=False)
     colours = (LIGHT.muted, LIGHT.accent)
     bars = list(ET.fromstring(groups_plot(item, "sex", 0.8)).iter(f"{SPACE}rect"))
     long, short = (float(r.get("width") or 0) for r in bars if any(c in (r.get("style") or "") for c in colours))
@@ -300,187 +295,9 @@ def test_every_property_has_its_figures_beside_the_report() -> None:
 
 @pytest.mark.parametrize("name", [EVIL, "\N{RIGHT-TO-LEFT OVERRIDE}\N{HEBREW LETTER ALEF}" * 30, " "])
 def test_figures_are_valid_xml_whatever_the_names(name: str) -> None:
-    run, _ = sample.hostile(name)
+    run, _ = hostile(name)
     made = [figure for prop in run.properties for figure in fairness_figures(prop).values()]
     assert len(made) == 6  # of two columns of one name, too
     paged = [direction_plot(item, PAGE) for item in run.properties[2].directions]
     for figure in made + paged:
         assert not [item for item in ET.fromstring(figure).iter() if item.tag.endswith("script")]
-
-
-# The page
-
-
-def test_the_page_tells_of_groups() -> None:
-    text = shown(sample.groups())
-    for expected in (
-        "Selected: the answer >50K. Reference: Male, named in the suite. p of “all groups are served alike”: <0.001.",
-        "Dashed: 0.8, the gate.",
-        "Female 4,902 rows, 32.1 %",
-        "0.294 [0.270, 0.321]",
-        "Left out by request: Unknown (3 rows).",
-        "Not compared: sex × age: 94 of its 118 groups",
-        "Unjudged Female × Other has 7 rows, and at least 10 are needed",
-        "Category Applicants Selected Selection rate Impact ratio Male 10,380 2,667 0.257 1.000 Female 4,902 370 0.075 0.294",
-        "average odds difference",
-        "gap −0.130 [−0.168, −0.093]",
-        "each group against all other rows",
-        "all pairs of groups",
-        "By sex, on the scores Selected: a score above the median of all rows.",
-        "Group Scoring rate",
-        "Female against Male Flagged education = Masters 212 540 0.335 0.744 −0.410 [−0.468, −0.346]",
-        "native-country",
-    ):
-        assert expected in text, expected
-    assert "Where it breaks" not in text
-
-
-def test_rows_with_another_label_are_headed_as_such() -> None:
-    [case, *_] = sample.cases(1)[sample.PAIRS]
-    text = text_of(
-        render_html(sample.run_report(sample.groups()), {sample.GROUPS: [case.model_copy(update={"transform": None})]})
-    )
-    assert "Rows answered otherwise than labelled: 1" in text
-    assert "label >50K answered <=50K (0.440)" in text
-
-
-def test_the_page_says_what_is_assumed_cut_and_undefined() -> None:
-    assert "Nobody named the favourable answer: each answer is looked at against the rest" in shown(sample.classes())
-    assert "Groups: age was cut into 2 groups of about equal size." in shown(sample.numbers())
-    lone = sample.groups(groups=GroupReport(selection="decision", assumed=True, rows=9, attributes=[attribute("sex", [])]))
-    assert "Nobody named the favourable answer: the answer yes is assumed to be it." in shown(lone)
-    text = shown(sample.undefined())
-    assert "undefined the reference group's rate is 0" in text
-    assert "Unjudged there is one group" in text
-    assert not re.search(r"\bnan\b|\bNone\b", text)
-
-
-def test_the_page_tells_of_pairs() -> None:
-    prop = sample.pairs()
-    page = render_html(sample.run_report(prop), sample.cases())
-    text = text_of(page)
-    for expected in (
-        "Prevalence on real rows 0.091 [0.081, 0.103], 183 of 2,000 rows",
-        "Without contradicted counterparts 0.046 [0.037, 0.057], 57 of 1,240 rows",
-        "because the data contradict them: relationship = Husband goes with sex = Male; relationship = Wife",
-        "race = Black with sex = Female 118 of 1,902 rows",
-        "undefined no row got these values",
-        "Per 1,000 queries 55.2",
-        "Regions reached 37 of 64",
-        "how common they are is not",
-        "Pairs decided differently: 4 of 183",
-        "as it is >50K with the other values <=50K (0.440)",
-        "sex, changed Male → Female",
-        "Pairs that the search found",
-        "they are no cases and count in no figure above",
-    ):
-        assert expected in text, expected
-    assert "Not changed, because the model is not sent them: sex and race." in shown(sample.blind())
-
-
-def test_the_page_tells_of_directions() -> None:
-    page = render_html(sample.run_report(sample.directions()), sample.cases())
-    text = text_of(page)
-    for expected in (
-        "hours-per-week ↗ more of it should never lower the score of >50K",
-        "0.424 [0.388, 0.461] 212 of 500 rows",
-        "age ↗ more of it should never hurt undefined no row was answered",
-        "hours-per-week 40 45 166 of 500 0.061 0.190",
-        "capital-loss 500 2000 31 of 400 – –",
-        "Moves against the expectation: 6 of 243",
-        "before 0.61 after 0.42",
-    ):
-        assert expected in text, expected
-    assert page.count('aria-label="hours-per-week: mean of the score of &gt;50K at 20 0.180') == 1
-
-
-def test_a_page_of_fifty_groups_stays_small_and_shows_the_worst() -> None:
-    prop = sample.many(LONG)
-    page = render_html(sample.run_report(prop), {})
-    assert len(page.encode()) < MAX_BYTES
-    assert "Country number 49 of the very long names of this world" in page
-    more = shown(sample.many([f"{name}{place}" for place in range(4) for name in LONG]))
-    assert "140 more groups, served better than the last of these, are in report.json." in more
-    assert "this world3" in more
-
-
-def test_everything_on_the_page_is_escaped() -> None:
-    run, cases = sample.hostile(EVIL)
-    page = render_html(run, cases)
-    assert page.count("<script>") == 1
-    assert page.count("&lt;script&gt;alert(1)") > 60
-    assert "{{7*7}}" in page
-    assert "\x00" not in page
-    assert not re.search(r"https?:|@import|url\(|\bfetch\b", page)
-
-
-# The bias audit, the terminal, Markdown
-
-
-def rows_of(groups: GroupReport | None) -> list[dict[str, str]]:
-    assert groups is not None
-    return list(csv.DictReader(StringIO(bias_audit_csv(groups))))
-
-
-def test_the_bias_audit_has_a_line_a_group() -> None:
-    found = rows_of(sample.groups().groups)
-    assert tuple(found[0]) == COLUMNS
-    assert len(found) == 2 + 5 + 1 + 8
-    assert list(found[1].values()) == [
-        *("sex", "Female", "4902", "370", "0.0754794", "0.0695048", "0.0819223"),
-        *("0.293767", "0.269689", "0.320705", "Male"),
-    ]
-    [left_out] = [row for row in found if row["category"] == "Unknown"]
-    assert (left_out["applicants"], left_out["selected"], left_out["impact_ratio"]) == ("3", "", "")
-
-
-def test_what_is_undefined_is_empty_in_the_bias_audit() -> None:
-    women = rows_of(sample.undefined().groups)[1]
-    assert (women["selected"], women["rate"], women["impact_ratio"], women["impact_ratio_low"]) == ("0", "0", "", "")
-    assert {row["attribute"] for row in rows_of(sample.classes().groups)} == {
-        f"sex, {answer} against the rest" for answer in ("approved", "referred", "refused")
-    }
-
-
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "  =1+1", "\t=1", 'a,b\n"c"', "é", "=" * 3])
-def test_no_cell_of_the_bias_audit_is_a_formula(name: str) -> None:
-    item = sample.attribute(name, {name: (10, 0, 0, 5), "b": (10, 0, 0, 2)}, labelled=False, excluded={name: 1})
-    found = rows_of(GroupReport(selection="decision", rows=20, attributes=[item]))
-    for row in found:
-        for key in ("attribute", "category", "reference"):
-            assert row[key].lstrip()[:1] not in ("=", "+", "-", "@")
-    assert found[0]["category"].removeprefix("'") == name
-
-
-@pytest.mark.parametrize("width", [20, 70, 80, 200])
-def test_the_terminal_shows_a_line_a_group_and_a_column(width: int) -> None:
-    lines = [
-        line
-        for prop in (sample.groups(), sample.pairs(), sample.directions(), sample.many(LONG))
-        for line in fairness_lines(prop, width)
-    ]
-    assert max(map(len, lines)) <= max(width, NARROWEST)
-    text = "\n".join(lines)
-    assert re.search(r"Female +4,902 +0\.075 +0\.294 \[0\.270, 0\.321\]", text)
-    assert re.search(r"Male +10,380 +0\.257 +reference", text)
-    assert "decided otherwise: 0.091 [0.081, 0.103] of 2,000 rows" in text
-    assert "found by a search: 1,104 more with 20,000 queries" in text
-    assert re.search(r"hours-per-week +0\.424 \[0\.388, 0\.461\] of 500 rows", text)
-    assert re.search(r"age +no row was answered", text)
-    assert "and 20 more groups" in text
-    assert re.search("Country number 49", text)
-
-
-def test_the_terminal_prints_the_groups_below_the_paragraph() -> None:
-    console = Console(width=100, record=True, file=StringIO())
-    print_report(sample.run_report(sample.undefined(), sample.blind()), console)
-    said = console.export_text()
-    assert re.search(r"Female +3 +0\.000 +undefined", said)
-    assert "unjudged: there is one group" in said
-    assert "decided otherwise" not in said  # nobody was asked
-
-
-def test_markdown_has_the_paragraph_and_the_figures() -> None:
-    said = to_markdown(sample.run_report())
-    assert "the lowest impact ratio is 0.294 [0.270, 0.321], of Female (4,902 rows)" in said
-    assert "| violation_rate | column = hours-per-week | 0.424 | [0.388, 0.461] |" in said
