@@ -72,7 +72,7 @@ def searched(
     model: Model,
     *,
     classes: int = 2,
-    queries: int = 1000,
+    queries: int = 600,
     protected: Sequence[str] = PROTECTED,
     ties: Sequence[tuple[str, ...]] = (),
     rules: Sequence[str] = (),
@@ -167,14 +167,14 @@ def test_scores_are_used_where_another_threshold_than_a_half_decides():
     source = memory_source(frame)
     profile = build_profile(source, None, {}, [], set())
     real = to_frame(source.take(np.arange(len(frame)), list(frame.columns)))
-    search, found = PairSearch(queries=1000), []
+    search, found = PairSearch(queries=600), []
     for scored in (True, False):
         state = search.start(real, profile, Counterparts(combined_values(profile, PROTECTED).values, profile, real), classes=2)
         while not state.done:
             asked, _ = search.ask(state)
             state = search.tell(state, strict(asked), with_scores(asked) if scored else None)
         found.append(len(search.result(state).query))
-    assert found[0] > 250
+    assert found[0] > found[1]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_three_classes():
 
     pairs = searched(people(), three, classes=3).pairs
     first, second = (three(frame).argmax(axis=1) for frame in (pairs.first, pairs.second))
-    assert len(pairs.query) > 200 and (first != second).all() and set(first) | set(second) == {0, 1, 2}
+    assert len(pairs.query) > 120 and (first != second).all() and set(first) | set(second) == {0, 1, 2}
 
 
 def test_a_regressor_differs_beyond_its_tolerance():
@@ -212,7 +212,7 @@ def test_a_regressor_differs_beyond_its_tolerance():
         return np.abs(one - other) > 6
 
     pairs = searched(people(), price, classes=0, differs=differs).pairs
-    assert len(pairs.query) > 250 and differs(price(pairs.first), price(pairs.second)).all()
+    assert len(pairs.query) > 120 and differs(price(pairs.first), price(pairs.second)).all()
     assert is_pair(pairs) and (pairs.first["age"] > 54).all()
 
 
@@ -246,7 +246,7 @@ def test_a_model_that_never_answers_is_asked_no_more_than_the_budget():
     assert asked.queries <= 300 and not len(asked.pairs.query)
 
 
-@pytest.mark.parametrize("queries", [1, 2, 10, 100, 3000])
+@pytest.mark.parametrize("queries", [1, 2, 10, 100, 1500])
 @pytest.mark.parametrize("model", [biased, with_scores, fair])
 def test_no_row_is_asked_twice_and_the_budget_is_kept(queries, model):
     asked = searched(people(100), model, queries=queries)
@@ -291,7 +291,7 @@ def test_ties_are_kept_together():
     frame = people()
     asked = searched(frame, with_scores, ties=TIES)
     seen = set(map(tuple, frame[list(TIES[0])].drop_duplicates().to_numpy()))
-    assert set(map(tuple, asked.rows[list(TIES[0])].to_numpy())) == seen and len(asked.pairs.query) > 200
+    assert set(map(tuple, asked.rows[list(TIES[0])].to_numpy())) == seen and len(asked.pairs.query) > 120
     loose = searched(frame, with_scores)
     assert not set(map(tuple, loose.rows[list(TIES[0])].to_numpy())) <= seen
 
@@ -311,7 +311,7 @@ def test_rules_hold_in_every_row():
     frame = people()
     good = (frame["job"].ne("pilot") | frame["race"].ne("c")) & (frame["age"].ge(30) | frame["job"].ne("nurse"))
     rows = searched(frame[good].reset_index(drop=True), with_scores, rules=rules).rows
-    assert len(rows) == 1000
+    assert len(rows) == 600
     assert ((rows["job"] != "pilot") | (rows["race"] != "c")).all() and ((rows["age"] >= 30) | (rows["job"] != "nurse")).all()
 
 

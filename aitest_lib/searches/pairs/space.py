@@ -49,16 +49,12 @@ class Space:
         return [row.tobytes() for row in rows]
 
     def put(self, codes: Codes, base: Numbers, places: Places) -> pd.DataFrame:
-        """The rows (m, columns) with these combinations; those at -1 as they are."""
+        """The rows (m, columns) with these combinations; those at their own one, or at -1, as they are."""
         rows = self.pool.rows(codes, base)
-        changed = np.flatnonzero(places >= 0)
-        if len(changed) == len(rows):
-            return self.counterparts.apply(rows, places)
-        if len(changed):
-            moved = self.counterparts.apply(rows.take(changed).reset_index(drop=True), places[changed])
-            order = np.argsort(np.concatenate([changed, np.flatnonzero(places < 0)]), kind="stable")
-            rows = pd.concat([moved, rows.take(np.flatnonzero(places < 0))], ignore_index=True).take(order)
-        return rows.reset_index(drop=True)
+        other = (places >= 0) & (places != self.counterparts.own(rows))
+        moved = self.counterparts.apply(taken(rows, np.flatnonzero(other)), places[other])
+        both = pd.concat([taken(rows, np.flatnonzero(~other)), moved], ignore_index=True)
+        return taken(both, np.argsort(np.argsort(other, kind="stable")))
 
     def likely(self, codes: Codes, base: Numbers) -> NDArray[np.bool_]:
         """Which combinations may stand in these rows (m, places)."""
