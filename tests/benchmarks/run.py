@@ -21,6 +21,7 @@ from attack_memory import attack_memory
 from audio import audio
 from compare import compare
 from discrimination import discrimination
+from group_fairness import group_fairness
 from growth import growth, memory
 from idle import idle
 from image_memory import image_memory
@@ -192,6 +193,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "trees": trees,
     "adversarial": adversarial,
     "discrimination": discrimination,
+    "group-fairness": group_fairness,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,
