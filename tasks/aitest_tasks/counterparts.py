@@ -19,8 +19,8 @@ from aitest_lib.transforms.values import MovedColumn, ProtectedValues, PutValues
 from aitest_tasks.runs import Run
 
 PAIR_ROWS = 2_000  # real rows that get other protected values: 9 % are known to 1 point, 1 % to half a point
-MOVED_ROWS = 1_000  # rows whose columns are moved
-STEPS = 8  # values that a column is set to by the shares of rows, and as many by its distinct values
+MOVED_ROWS = 500  # rows whose columns are moved
+STEPS = 12  # values that a column is set to by the shares of rows, and as many by its distinct values
 
 
 def rows_looked_at(run: Run, index: int) -> int:
