@@ -42,6 +42,7 @@ from aitest_lib.surrogates.trepan import Trepan
 from aitest_lib.transforms.audio.base import AudioTransform
 from aitest_lib.transforms.base import TabularTransform
 from aitest_lib.transforms.image.base import ImageTransform
+from aitest_lib.transforms.values import MovedColumn, ProtectedValues, PutValues
 from aitest_tasks.generation import write_cases
 
 DIGESTS = Path(__file__).with_name("digests.json")
@@ -65,6 +66,17 @@ def as_json(value: Any) -> Any:
 
 def of_transform(cls: type[TabularTransform]) -> Any:
     return as_json(cases(cls, seeds_of(rows(), SCHEMA, protected=PROTECTED)))
+
+
+def of_put_values(cls: type[PutValues]) -> Any:
+    """Other values in every row; a column that is tied to a changed one moves along."""
+    state = min(rows()["state"].dropna())
+    given: dict[str, Any] = {"column": "age", "to": 40}
+    if cls is ProtectedValues:
+        given = {"values": {"sex": "F", "state": state}}
+    seeds = seeds_of(rows(), SCHEMA, protected=PROTECTED)
+    table = get_table(seeds.store, write_cases(seeds.store, seeds.job(cls(**given))))
+    return as_json(table.drop_columns(["@digest"]).to_pylist())
 
 
 def of_sampler(cls: type[StratifiedSampler]) -> Any:
@@ -190,6 +202,8 @@ def pinned() -> Iterable[tuple[type[Component], Callable[[Any], Any]]]:
     yield TreeSurrogate, of_tree
     yield Trepan, of_trepan
     yield PairSearch, of_pair_search
+    yield ProtectedValues, of_put_values
+    yield MovedColumn, of_put_values
     yield Drift, of_drift
 
 
