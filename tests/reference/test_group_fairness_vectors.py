@@ -83,6 +83,17 @@ def test_contrasts_of_confidence_sequences_are_boxes():
     assert bounds(ratio(one, other)) == pytest.approx((low_1 / high_2, high_1 / low_2))
 
 
+def test_average_odds_of_sequences_and_of_shared_seeds_take_no_independence():
+    answers = (np.concatenate([first(30, 40), first(5, 60)]), np.concatenate([first(20, 40), first(15, 60)]))
+    labels = (first(40, 100), first(40, 100))
+    for confidence, options in ((0.975, {"sequential": True}), (0.95, {"units": np.arange(200) // 2})):
+        one, other = two(answers, labels, **options)
+        hits, alarms = (difference(one, other, f"{kind}_positive_rate") for kind in ("true", "false"))
+        (low_1, high_1), (low_2, high_2) = bounds(hits, confidence), bounds(alarms, confidence)
+        wanted = (low_1 + low_2) / 2, (high_1 + high_2) / 2
+        assert bounds(difference(one, other, "average_odds")) == pytest.approx(wanted)
+
+
 def test_copies_of_a_row_that_descend_from_one_seed_count_once():
     seeds = (first(30, 100), first(50, 100))
     plain = two(seeds)
