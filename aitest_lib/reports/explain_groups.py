@@ -43,13 +43,19 @@ def groups_weak_spots(found: GroupReport) -> list[str]:
     """Who is served worst by each attribute, by decisions and by scores, in which segments, and what tells the groups."""
     said = [_attribute(item, title) for item, title in zip(found.attributes, titles(found.attributes), strict=True)]
     scored = [
-        f"By score: {_worst(item, worst)}."
+        (worst.impact_ratio or 0.0, f"By score {_worst(item, worst)}.")
         for item in found.scores
-        if not item.unjudged and (worst := worst_group(item)) is not None
+        if len(item.columns) == 1 and not item.unjudged and (worst := worst_group(item)) is not None
     ]
     more = len(said) - MAX_ATTRIBUTES
     rest = f"{count(more, 'more attribute')} {'is' if more == 1 else 'are'} in the tables." if more > 0 else ""
-    return [*said[:MAX_ATTRIBUTES], rest, *scored[:MAX_ATTRIBUTES], _segments(found.segments), proxy_words(found.proxies)]
+    return [
+        *said[:MAX_ATTRIBUTES],
+        rest,
+        *(said for _, said in sorted(scored)[:1]),
+        _segments(found.segments),
+        proxy_words(found.proxies),
+    ]
 
 
 def excluded_words(found: GroupReport) -> str:

@@ -12,6 +12,7 @@ from aitest_lib.stats.multiple import holm
 from aitest_lib.stats.planning import rows_needed, seeds_needed
 from aitest_lib.types import Status
 
+MOST_ROWS = 1_000_000  # beyond which nobody asks how many more there would have to be
 Decide = Literal["interval", "point"]
 
 
@@ -162,6 +163,8 @@ def _remedy(estimate: Estimate, side: _Side, confidence: float) -> str:
     if estimate.rows and not estimate.effective_n:
         needed_rows = rows_needed(estimate, side.threshold, confidence)
         rows = None if needed_rows is None else _two_digits(needed_rows)
+        if rows and rows > MOST_ROWS:
+            return f": so near to it, more than {MOST_ROWS:,} rows would decide ({estimate.rows:,} here)"
         return f": about {rows:,} rows would decide ({estimate.rows:,} here)" if rows and rows > estimate.rows else ""
     if estimate.value is None or not estimate.effective_n or not 0 <= side.threshold <= 1:
         return ""

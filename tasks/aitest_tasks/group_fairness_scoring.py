@@ -43,7 +43,7 @@ def score_groups(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     report = report.model_copy(update={"proxies": proxies(run, list(run.suite.suite.data.protected)), "left_out": left_out})
     confidence = float(setting(run.suite.suite, config, "confidence"))
     protected = {name: groups for name, (columns, groups) in attributes.items() if len(columns) == 1}
-    columns = [*base.columns, *crossed_columns(protected, base.columns)]
+    columns = [*base.columns, *crossed_columns(protected, [one for one in base.columns if one.name != LABEL])]
     ranked = rank_slices(columns, base.answered.known, outcome == FAILED, confidence) if base.labels is not None else []
     return finish(run, config, figures, base, log, writer, sample, ranked, groups=report)
 

@@ -66,10 +66,10 @@ def with_search(
         )
         examples = _examples(run, table, leaves, numbers)
     figures = [
-        Figure(name="pairs_found", estimate=_known(found.found), unit="pairs", higher_is_better=False),
+        Figure(name="pairs_found", estimate=_known(found.found, queries), unit="pairs", higher_is_better=False),
         Figure(
             name="pairs_per_1000_queries",
-            estimate=_known(1000 * found.found / queries if queries else 0.0),
+            estimate=_known(1000 * found.found / max(queries, 1), queries),
             unit="pairs",
             higher_is_better=False,
         ),
@@ -77,8 +77,8 @@ def with_search(
     return report.model_copy(update={"search": found}), figures, examples
 
 
-def _known(value: float) -> Estimate:
-    return Estimate(value=float(value), n=1, reason=NO_INTERVAL)
+def _known(value: float, queries: int) -> Estimate:
+    return Estimate(value=float(value), n=queries, reason=NO_INTERVAL)
 
 
 def _regions(run: Run, frame: pd.DataFrame, base: Baseline) -> tuple[Any, int]:

@@ -81,7 +81,7 @@ def test_the_examples_in_the_docstrings_hold(module: Any) -> None:
                 "the lowest that its bounds tell from 1 is 0.125 [0.091, 0.176], of Female × Black (724 rows)",
                 "in true positive rate (Female 0.533, -0.130 [-0.168, -0.093] from Male)",
                 "the groups are not judged as a whole: Female × Other has 7 rows",
-                "By score: the lowest impact ratio by sex is 0.601",
+                "By score the lowest impact ratio by sex is 0.601",
                 "Female against Male in education = Masters (0.335 of 212 rows against 0.744 of 540",
                 "What the model is sent tells sex best by relationship (Cramér's V 0.649)",
                 "0 of 2 gates passed. Failed: impact_ratio at least 0.8 on attribute = sex",
