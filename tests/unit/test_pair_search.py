@@ -228,6 +228,7 @@ def test_a_regressor_compares_with_every_answer_of_the_row():
     asked = searched(frame, number, classes=0, differs=lambda a, b: np.abs(a - b) > 1.5, protected=["race"], queries=120)
     middle = (asked.pairs.first["race"] != "b") & (asked.pairs.second["race"] != "b")
     assert len(middle) > 10 and middle.all()
+    assert asked.state.looked.turned[asked.state.looked.tries == 2].all()
 
 
 def test_rows_that_the_model_cannot_answer_are_part_of_no_pair():

@@ -11,6 +11,8 @@ from aitest_lib.searches.pairs.guides import INHERITED, Offsets, Rates, boundary
 from aitest_lib.searches.pairs.space import OVERSAMPLED, TRIES, Codes, Numbers, Places
 from aitest_lib.searches.pairs.state import NOBODY, Looked, PairState
 
+STRETCH = 256  # real rows whose keys are looked up at once
+
 
 def promising(state: PairState, most: int, least: float, rng: np.random.Generator) -> tuple[Numbers, Places]:
     """At most so many rows of `looked` (m,) with a combination (m,) that each is to be asked with next, the best chances first
@@ -51,14 +53,19 @@ def chances_of(state: PairState, rows: Numbers) -> NDArray[np.float64]:
 
 def with_fresh(state: PairState, most: int) -> PairState:
     """The state after as many real rows that nobody has looked at are added to `looked`."""
-    bases = state.space.pool.bases
-    while most > 0 and state.fresh < len(bases):
-        base = bases[state.fresh : state.fresh + most]
-        before = len(state.looked.base)
-        new = Rows(state.space.pool.codes(base), base, np.full(len(base), NOBODY))
-        state = with_rows(replace(state, fresh=state.fresh + len(base)), new, most)
-        most -= len(state.looked.base) - before
-    return state
+    pool, keys, kept = state.space.pool, set(state.keys), list[int]()
+    at = state.fresh
+    while len(kept) < most and at < len(pool.bases):
+        base = pool.bases[at : at + STRETCH]
+        for row, key in zip(base.tolist(), state.space.keys(pool.codes(base), base), strict=True):
+            if len(kept) == most:
+                break
+            at += 1
+            if key not in keys:
+                keys.add(key)
+                kept.append(row)
+    base = np.array(kept, np.int64)
+    return with_rows(replace(state, fresh=at), Rows(pool.codes(base), base, np.full(len(base), NOBODY)), most)
 
 
 def with_bred(state: PairState, most: int, rng: np.random.Generator) -> PairState:

@@ -49,9 +49,9 @@ class Space:
         return [row.tobytes() for row in rows]
 
     def put(self, codes: Codes, base: Numbers, places: Places) -> pd.DataFrame:
-        """The rows (m, columns) with these combinations; those at their own one, or at -1, as they are."""
+        """The rows (m, columns) with these combinations; those at their own one as they are."""
         rows = self.pool.rows(codes, base)
-        other = (places >= 0) & (places != self.counterparts.own(rows))
+        other = places != self.counterparts.own(rows)
         moved = self.counterparts.apply(taken(rows, np.flatnonzero(other)), places[other])
         both = pd.concat([taken(rows, np.flatnonzero(~other)), moved], ignore_index=True)
         return taken(both, np.argsort(np.argsort(other, kind="stable")))
