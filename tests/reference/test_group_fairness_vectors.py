@@ -228,6 +228,7 @@ def test_numbers_with_errors_cannot_pass_and_growing_data_have_no_bounds():
     gap = figures["mean_answer_gap", "g"]
     assert gap.pessimistic is not None and gap.pessimistic.reason == "1 row without a usable answer could have any number"
     _, figures = number_audit(sequential=True)
+    assert figures["mean_error_gap", "g"].note == "lowest: c (0 of 1 row) against b (3 of 4 rows)"
     estimate = figures["mean_answer_gap", "g"].estimate
     assert estimate.value is not None and estimate.bounds(0.95) is None and "at every look" in (estimate.reason or "")
 
