@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.config.suite import PropertyConfig
 from aitest_lib.data.table import to_table
@@ -120,23 +121,22 @@ class PairHunt:
             answers.append(part.values[told])
             at.append(part.places[told])
         values = self._usable(np.concatenate(answers))
-        return Known(np.concatenate(rows), np.concatenate(places), values, self._scores(np.concatenate(at)))
+        return Known(np.concatenate(rows), np.concatenate(places), values, self._scores(book, np.concatenate(at)))
 
     def _answers(self, ref: ArtifactRef) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         table = get_table(self._run.store, ref)
         book = answer_book(self._run)
         places = book.find(input_digests(self._run, table))
         values = self._base.values(book, places, table.column(RANK).to_numpy())
-        return self._usable(values), self._scores(places)
+        return self._usable(values), self._scores(book, places)
 
     def _usable(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Answers as the search takes them: NaN where there is none, or none of the classes."""
         return np.where(values < 0, np.nan, values) if self._base.oracle.classifier else values
 
-    def _scores(self, places: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def _scores(self, book: AnswerBook, places: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The scores at places of the book, NaN where there are none; None where they are not to be used."""
-        scores = answer_book(self._run).scores
-        classes = len(self._base.classes.labels)
+        scores, classes = book.scores, len(self._base.classes.labels)
         if self._labels_only or scores is None or scores.shape[1] != classes:
             return None
         return np.where((places >= 0)[:, None], scores[places], np.nan)
