@@ -26,13 +26,16 @@ class Chosen:
 def choose_groups(attribute: str, groups: Groups, reference: Sequence[str] | None, smallest_share: float | None) -> Chosen:
     """The groups with at least `smallest_share` of the rows; several names of a `reference` are one group, "A, B".
 
-    Raises `InputError` for a reference that no row is in, and for one that is too small.
+    Raises `InputError` for a reference that no row is in, and for one that is too small. Of a crossing, where the reference is
+    every combination of what its columns declare, those that do not occur are left out as long as one does.
     """
-    for name in reference or ():
-        if name not in groups.names:
-            raise InputError(f"{attribute}: {unknown('group', name, groups.names)}; no row of the data is in it")
-    pooled = _pooled(groups, list(dict.fromkeys(reference))) if reference else groups
-    declared = ", ".join(dict.fromkeys(reference)) if reference else None
+    wanted = list(dict.fromkeys(reference or ()))
+    present = [name for name in wanted if name in groups.names]
+    is_crossing = any(len(parts) > 1 for parts in groups.parts)
+    if strange := [name for name in wanted if name not in present and not (present and is_crossing)]:
+        raise InputError(f"{attribute}: {unknown('group', strange[0], groups.names)}; no row of the data is in it")
+    pooled = _pooled(groups, present) if present else groups
+    declared = ", ".join(present) or None
     rows = np.bincount(pooled.codes, minlength=len(pooled.names))
     small = rows < (smallest_share or 0.0) * len(pooled.codes)
     excluded = {name: int(n) for name, n, out in zip(pooled.names, rows, small, strict=True) if out}

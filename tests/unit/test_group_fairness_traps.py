@@ -228,6 +228,18 @@ def test_a_reference_that_no_row_is_in_is_an_error_with_its_name():
         audit({"White": (30, 20, 10, 40), "Black": (30, 20, 10, 40)}, reference=["Whit"])
 
 
+def test_of_a_crossing_only_the_declared_combinations_that_occur_are_the_reference():
+    names, parts = ["F × Black", "M × Asian", "M × White"], [("F", "Black"), ("M", "Asian"), ("M", "White")]
+    groups = Groups(codes=np.repeat([0, 1, 2], 40), names=names, parts=parts)
+    favoured = np.arange(120) % 3 == 0
+    declared = ["M × White", "M × Asian", "M × Other"]
+    attribute, figures = attribute_figures("both", ["sex", "race"], groups, favoured, confidence=0.95, reference=declared)
+    assert attribute.reference == "M × White, M × Asian" and attribute.groups[0].rows + attribute.groups[1].rows == 120
+    assert {"sex": "M", "race": "White, Asian"} in [one.slice for one in figures]
+    with pytest.raises(InputError, match="unknown group 'M × Other'"):
+        attribute_figures("both", ["sex", "race"], groups, favoured, confidence=0.95, reference=["M × Other"])
+
+
 # 16: several privileged groups, all against the rest, all pairs
 
 
