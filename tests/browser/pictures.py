@@ -1,7 +1,7 @@
 """Takes the pictures of the README, from a real installation: `python tests/browser/pictures.py` (some minutes; Chromium).
 
 A census model behind an endpoint is registered, deployed and audited at night; its next version has a planted weakness. The
-report of images is that of `aitest demo --only image`, the tree that of `aitest demo`.
+report of images is that of `aitest demo --only image`, tree and groups are those of `aitest demo`.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def photograph_speech(project: Project) -> None:
 
 
 def photograph_tree(project: Project) -> None:
-    """Audits the demonstration's census models, and writes the picture of the sound one's tree."""
+    """Audits the demonstration's census models, and writes the pictures of the sound one's tree and of its groups."""
     command(project, "demo")
     [run] = re.findall(r"([0-9a-f]{12}) .* census-sound ", command(project, "list", "runs"))
     page = project.folder / "tree.html"
@@ -229,6 +229,8 @@ def photograph_tree(project: Project) -> None:
         browser.get(page.as_uri())
         browser.execute_script(TO_TOP, "The tree")
         save(browser, "report-tree.png", "The whole tree", 900)
+        browser.execute_script(TO_TOP, "By sex")
+        save(browser, "report-fairness.png", "bias-audit table", 900)
 
 
 @contextmanager
