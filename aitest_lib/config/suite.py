@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from aitest_lib.canonical import digest
-from aitest_lib.config.fairness import Expectation, Protected
+from aitest_lib.config.fairness import Directed, Protected, expectations
 from aitest_lib.config.gates import Gate, Gates, SliceValue
 from aitest_lib.config.loading import Document, Location, StrictModel, load_yaml, validate
 from aitest_lib.config.searches import SearchConfig
@@ -69,7 +69,7 @@ class PropertyConfig(StrictModel):
     search: SearchConfig | None = Field(
         default=None, description="adversarial searches: method, delta, queries of a seed; searches for pairs: queries in all"
     )
-    directions: dict[str, Expectation] | None = Field(
+    directions: dict[str, Directed] | None = Field(
         default=None, min_length=1, description="columns and how they may move the answer, e.g. {income: increasing}"
     )
     min_group_share: float | None = Field(
@@ -323,7 +323,7 @@ def check_fit(loaded: LoadedSuite, model_type: str, labelled: bool) -> None:
         if wanted.by_protected and not loaded.suite.data.protected:
             problem = f"{item.property} compares by protected columns; name them as data.protected, e.g. [sex, race]"
             raise loaded.document.error(("data",), problem)
-        for name, expectation in (item.directions or {}).items():
+        for name, expectation in expectations(item.directions).items():
             if expectation.on is not None and model_type.endswith("-regressor"):
                 problem = f"got {expectation.on} for a regressor, which answers numbers; write {name}: {expectation.expected}"
                 raise loaded.document.error((*at, "directions", name), problem)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aitest_lib.artifacts.codecs import get_table
-from aitest_lib.config.fairness import Expectation
+from aitest_lib.config.fairness import Expectation, expectations
 from aitest_lib.data.counterparts import Combinations, combined_values
 from aitest_lib.data.schema import Column
 from aitest_lib.data.table import to_frame
@@ -41,7 +41,7 @@ def put_values(run: Run, index: int) -> list[PutValues]:
         return [ProtectedValues(values=row) for row in rows_as_dicts(values)]
     return [
         MovedColumn(column=name, to=value)
-        for name, expected in (config.directions or {}).items()
+        for name, expected in expectations(config.directions).items()
         for value in steps(run, name, expected)
     ]
 

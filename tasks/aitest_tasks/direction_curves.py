@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aitest_lib.answers import AnswerBook
 from aitest_lib.artifacts.codecs import put_table
-from aitest_lib.config.fairness import Expectation
+from aitest_lib.config.fairness import Expectation, expectations
 from aitest_lib.data.table import frame_cells
 from aitest_lib.scorers.directions import Curves, Watched
 from aitest_lib.transforms.values import MovedColumn
@@ -49,7 +49,7 @@ def moved_curves(
     config, rows = run.suite.suite.properties[index], rows_looked_at(run, index)
     made = moved_columns(run, index)
     books = [book, *_repeats(run)]
-    watched = {name: _watched(base, book, run, one, config.tolerance) for name, one in (config.directions or {}).items()}
+    watched = {name: _watched(base, book, run, one, config.tolerance) for name, one in expectations(config.directions).items()}
     grids = {name: [one.to for one in made if one.column == name] for name in watched}
     found = {name: np.full((len(base.places), len(grid)), np.nan) for name, grid in grids.items()}
     own = {name: _middle(books, base, one, base.digests, np.arange(len(base.places))) for name, one in watched.items()}
@@ -61,7 +61,7 @@ def moved_curves(
         values = np.where(same, own[name][part.ranks], np.where(part.asked & part.on_case.known, values, np.nan))
         found[name][part.ranks, step_of(made, part.number)] = values
     columns = {}
-    for name, expected in (config.directions or {}).items():
+    for name, expected in expectations(config.directions).items():
         place = _places(frame_cells(seed_frame(run, [name], rows)[name]), grids[name])
         own_place = np.concatenate([place, np.full(len(base.places) - rows, np.nan)])
         curves = Curves.of(found[name], own[name], own_place, expected.upwards, watched[name].tolerance)
