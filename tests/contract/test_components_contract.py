@@ -26,6 +26,7 @@ from aitest_lib.registry import components
 from aitest_lib.scorers.invariance import InvarianceScorer
 from aitest_lib.searches.breaking_point import BreakingPoint
 from aitest_lib.searches.image.base import ImageSearch
+from aitest_lib.searches.pairs.search import PairSearch
 from aitest_lib.searches.rows import SmallestFlip
 from aitest_lib.surrogates.growing import TreeSurrogate
 from aitest_lib.surrogates.trepan import Trepan
@@ -36,7 +37,18 @@ from aitest_lib.transforms.values import MovedColumn, ProtectedValues
 
 REGISTERED = list(components().values())
 SYNTHESIS = [Swap, Marginal, Coverage, Drift]
-OWN = [VoiceOver, ProtectedValues, MovedColumn, StratifiedSampler, InvarianceScorer, SmallestFlip, BreakingPoint, *SYNTHESIS, TreeSurrogate, Trepan]
+FAIRNESS = [ProtectedValues, MovedColumn, PairSearch]
+OWN = [
+    VoiceOver,
+    *FAIRNESS,
+    StratifiedSampler,
+    InvarianceScorer,
+    SmallestFlip,
+    BreakingPoint,
+    *SYNTHESIS,
+    TreeSurrogate,
+    Trepan,
+]
 every_component = pytest.mark.parametrize("cls", [*REGISTERED, *OWN], ids=lambda cls: cls.name)
 every_registered = pytest.mark.parametrize("cls", REGISTERED, ids=lambda cls: cls.name)
 every_transform = pytest.mark.parametrize(
