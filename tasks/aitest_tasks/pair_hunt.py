@@ -34,6 +34,7 @@ from aitest_tasks.seed_tables import RANK
 SEARCH = "search"  # the stage of the progress bar
 USUAL_QUERIES = 2_000
 QUERY = "@query"
+NOTHING = "no other column may change"
 
 
 def search_of(config: PropertyConfig) -> PairSearch:
@@ -79,7 +80,7 @@ class PairHunt:
         """What the search came to, as an artifact; `stopped`: why it ended before its end."""
         store = self._run.store
         if self._state is None:
-            return store.put_json({"queries": 0, "guided": False, "pairs": None, "stopped": stopped}).to_dict()
+            return store.put_json({"queries": 0, "guided": False, "pairs": None, "stopped": stopped or NOTHING}).to_dict()
         pairs = self._search.result(self._state)
         return store.put_json(
             {
