@@ -33,6 +33,7 @@ GAPS = (  # the largest between groups, whatever its sign
     "equalized_odds_gap",
     "predictive_parity_gap",
 )
+OF_SCORES = ("scoring_rate", "scoring_rate_difference", "scoring_rate_gap")
 MEAN_GAPS = ("mean_answer_gap", "mean_error_gap", "mae_gap")
 GROUP_RATES = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "accuracy")
 TREE = ("fidelity", "apl", "epl", "mpl", "leaves", "majority_fidelity", "stability")
@@ -73,8 +74,8 @@ GROUP_FAIRNESS = PropertySpec(
     shape="group",
     summary="whether the groups of the protected columns, and their crossings, are served alike",
     metrics={
-        "tabular-classifier": (*OF_GROUPS, *GAPS, *GROUP_RATES, "scoring_rate", "scoring_ratio"),
-        "tabular-regressor": ("impact_ratio", "scoring_rate", *MEAN_GAPS, "mean_answer", "mean_error", "mae"),
+        "tabular-classifier": (*OF_GROUPS, *GAPS, *GROUP_RATES, *OF_SCORES, "scoring_ratio"),
+        "tabular-regressor": ("impact_ratio", *OF_SCORES, *MEAN_GAPS, "mean_answer", "mean_error", "mae"),
     },
     default_gates={"impact_ratio": {"min": 0.8}},
     by_protected=True,
@@ -103,4 +104,6 @@ DIRECTIONAL = PropertySpec(
     own_answers=True,
 )
 
-FAULTS = frozenset((*GAPS, *MEAN_GAPS, "prevalence", "likely_prevalence", "violation_rate", "largest_violation"))
+FAULTS = frozenset(
+    (*GAPS, *MEAN_GAPS, "scoring_rate_gap", "prevalence", "likely_prevalence", "violation_rate", "largest_violation")
+)

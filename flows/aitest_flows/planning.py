@@ -32,7 +32,15 @@ from aitest_tasks.settings import Settings
 from aitest_tasks.synthesizing import needs_answers, synthesis_job, synthesis_of, write_synthesized
 
 OF_BREAKING_POINTS = ("median_breaking_point", "unbroken_rate")
-OF_GROUPS = ("wer_gap", "wer_ratio", *GROUPS, *GAPS, *MEAN_GAPS)  # of every attribute, whose groups only the answers set apart
+OF_GROUPS = (
+    "wer_gap",
+    "wer_ratio",
+    "scoring_ratio",
+    "scoring_rate_gap",
+    *GROUPS,
+    *GAPS,
+    *MEAN_GAPS,
+)  # of every attribute, whose groups only the answers set apart
 
 
 def dry_run(settings: Settings, request: Request) -> dict[str, Any]:
