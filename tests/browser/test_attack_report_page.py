@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shutil
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 
 import attack_sample as sample
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from aitest_lib.reports.attack_plots import attack_figures
@@ -29,18 +26,6 @@ OVERLAPS = """
     return boxes.flatMap(([text, box], i) =>
         boxes.slice(i + 1).filter(([_, other]) => meet(box, other)).map(([other]) => text + " / " + other));
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = Options()
-    options.binary_location = CHROMIUM or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 
 import fairness_sample as sample
 import pytest
 from fairness_cases import cases, hostile
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from aitest_lib.reports.html import render_html
@@ -40,18 +37,6 @@ CUT = """
     return [...arguments[0].querySelectorAll("text")].map(one => [one.textContent, one.getBoundingClientRect()])
         .filter(([_, box]) => box.right > edge.right + 1 || box.left < edge.left - 1).map(([text]) => text);
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = Options()
-    options.binary_location = CHROMIUM or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
