@@ -59,6 +59,17 @@ def majority(run: Run, base: Baseline, digests: NDArray[np.void], ranks: NDArray
     return np.where(again.all(axis=0), np.median(found, axis=0), found[0])
 
 
+def unanimous(run: Run, base: Baseline, digests: NDArray[np.void], ranks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """To which inputs (n,) every call gave the same answer; not to those that were asked once only."""
+    first, *others = (answer_book(run, repeat) for repeat in range(1 + SELF_FLIP_REPEATS))
+    own = base.values(first, first.find(digests), ranks)
+    agreed = np.ones(len(digests), bool)
+    for book in others:
+        places = book.find(digests)
+        agreed &= (places >= 0) & base.oracle.same(own, base.values(book, places, ranks))
+    return agreed
+
+
 def turned(run: Run, base: Baseline, part: Part) -> NDArray[np.bool_]:
     """Which cases of a part (cases,) are decided otherwise than their seeds, by the first answers."""
     same = base.oracle.same(base.answers[part.ranks], part.values)

@@ -25,30 +25,34 @@ from aitest_tasks.components import components
 from aitest_tasks.counterpart_cases import Part, block, own_baseline, parts
 from aitest_tasks.counterparts import changed_columns, combinations
 from aitest_tasks.inputs import input_digests
-from aitest_tasks.pair_plans import Data, majority, tied_answers
+from aitest_tasks.pair_plans import Data, majority, tied_answers, unanimous
 from aitest_tasks.pair_search_report import with_search
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 from aitest_tasks.shown import FailureSample
 
+CONTRADICTED = "{:,} more rows were decided otherwise in most answers, but the model contradicted itself on them"
+
 
 @dataclass
 class Tally:
     """What became of the counterparts of a combination, by seed (seeds,). `told`: seed and counterpart are answered; `likely`:
-    of those, the counterpart contradicts nothing in the data; `turned`: it was decided otherwise; `error`: no usable answer."""
+    of those, the counterpart contradicts nothing in the data; `turned`: it was decided otherwise; `doubtful`: mostly, but the
+    model contradicted itself on one of the two; `error`: no usable answer."""
 
     told: NDArray[np.bool_]
     likely: NDArray[np.bool_]
     turned: NDArray[np.bool_]
+    doubtful: NDArray[np.bool_]
     error: NDArray[np.bool_]
     alone: NDArray[np.object_]  # the only column in which the counterpart differs, if there is one
 
     @classmethod
     def empty(cls, seeds: int) -> Tally:
         """Nothing is counted yet."""
-        told, likely, turned, error = np.zeros((4, seeds), bool)
-        return cls(told, likely, turned, error, np.full(seeds, None, dtype=object))
+        told, likely, turned, doubtful, error = np.zeros((5, seeds), bool)
+        return cls(told, likely, turned, doubtful, error, np.full(seeds, None, dtype=object))
 
 
 def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any]) -> dict[str, Any]:
@@ -63,10 +67,10 @@ def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
         log = CaseLog(writer, config.property, base.columns)
         for number, part in enumerate(parts(run, index, job["cases"], book, base, errors)):
-            same = _same(run, base, part)
-            ended = part.outcomes(base, same)
+            same, doubtful = _same(run, base, part)
+            ended = part.outcomes(base, same | doubtful)
             likely = data.counterparts.likely(data.frame.take(part.ranks), np.full(len(part.ranks), part.number))
-            _count(tallies[part.number], part, ended[0], likely)
+            _count(tallies[part.number], part, ended[0], likely, doubtful)
             explanation = _explained(part, book, base, data, ended[0], likely, notes)
             done = block(run, part, book, texts(book.labels(base.places[part.ranks])), None, ended, explanation)
             sample.add(part.number, done, part.rows)
@@ -86,22 +90,32 @@ def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     return finish(run, config, figures, base, log, writer, sample, ranked, pairs=report)
 
 
-def _same(run: Run, base: Baseline, part: Part) -> NDArray[np.bool_]:
-    """Which cases (cases,) are decided as their seeds are, by the majority of answers where the model does not always answer
-    alike."""
+def _same(run: Run, base: Baseline, part: Part) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which cases (cases,) are decided as their seeds are, and which of the others are doubtful.
+
+    Of a model that does not always answer alike the majority counts, and what is decided otherwise is doubtful unless all
+    answers to the row agree, and all to its counterpart: a row has many counterparts, and by majority alone a model that errs
+    in one answer of twenty would turn one row of thirty without any bias.
+    """
     before, after = base.answers[part.ranks], part.values
+    firm = np.ones(len(part.ranks), bool)
     if not run.prepared["deterministic"]:
-        before = majority(run, base, base.digests[part.ranks], part.ranks)
-        after = majority(run, base, input_digests(run, part.cases), part.ranks)
+        rows, counterparts = base.digests[part.ranks], input_digests(run, part.cases)
+        before = majority(run, base, rows, part.ranks)
+        after = majority(run, base, counterparts, part.ranks)
+        firm = unanimous(run, base, rows, part.ranks) & unanimous(run, base, counterparts, part.ranks)
     same = base.oracle.same(before, after)
-    return np.asarray(same & (after >= 0)) if base.oracle.classifier else same
+    if base.oracle.classifier:
+        same &= after >= 0
+    return same, ~same & ~firm
 
 
-def _count(tally: Tally, part: Part, outcome: NDArray[np.int8], likely: NDArray[np.bool_]) -> None:
+def _count(tally: Tally, part: Part, outcome: NDArray[np.int8], likely: NDArray[np.bool_], doubtful: NDArray[np.bool_]) -> None:
     ranks, told = part.ranks, np.isin(outcome, (0, FAILED))
     tally.told[ranks] = told
     tally.likely[ranks] = told & likely
     tally.turned[ranks] = outcome == FAILED
+    tally.doubtful[ranks] = told & doubtful
     tally.error[ranks] = outcome == ERROR
     for rank, params in zip(ranks.tolist(), part.params, strict=True):
         if len(params["set"]) == 1:
@@ -162,9 +176,19 @@ def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
 
 def _figures(base: Baseline, tallies: list[Tally], columns: list[str], sequential: bool) -> list[Figure]:
     """Prevalence over the real rows: of all counterparts, of those that contradict nothing, and of single columns."""
-    told, hit, lost = (_any([getattr(tally, name) for tally in tallies]) for name in ("told", "turned", "error"))
+    told, hit = _any([tally.told for tally in tallies]), _any([tally.turned for tally in tallies])
+    doubtful = _any([tally.doubtful for tally in tallies]) & ~hit
+    lost = _any([tally.error for tally in tallies]) | doubtful
     worst = base.share(hit | lost, told | lost, sequential) if lost.any() else None
-    figures = [Figure(name="prevalence", estimate=base.share(hit, told, sequential), pessimistic=worst, higher_is_better=False)]
+    figures = [
+        Figure(
+            name="prevalence",
+            estimate=base.share(hit, told, sequential),
+            pessimistic=worst,
+            note=CONTRADICTED.format(doubtful.sum()) if doubtful.any() else None,
+            higher_is_better=False,
+        )
+    ]
     likely = _any([tally.likely for tally in tallies])
     turned = _any([tally.likely & tally.turned for tally in tallies])
     figures.append(Figure(name="likely_prevalence", estimate=base.share(turned, likely, sequential), higher_is_better=False))
