@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
@@ -21,6 +22,8 @@ from aitest_lib.scorers.group_fairness import attribute_figures
 from aitest_lib.scorers.group_means import mean_figures
 from aitest_lib.scorers.invariance import FAILED
 from aitest_lib.stats.clusters import rate_of_rows
+from aitest_lib.stats.estimates import undefined
+from aitest_lib.types import Scalar
 from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.cases import text_of
 from aitest_tasks.group_scoring import log_seeds
@@ -30,6 +33,17 @@ from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 
 LABEL = "label"  # as slices call it
+LABEL_FREE = {  # figures that need no labels
+    "impact_ratio",
+    "statistical_parity_difference",
+    "statistical_parity_gap",
+    "selection_rate",
+    "scoring_rate",
+    "scoring_ratio",
+    "mean_answer",
+    "mean_answer_gap",
+}
+NO_LABELS = "the data have no labels; name their column as data.label"
 Named = dict[str, tuple[list[str], Groups]]  # by the attribute's name: its columns and groups
 
 
@@ -43,9 +57,20 @@ def score_groups(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     report = report.model_copy(update={"proxies": proxies(run, list(run.suite.suite.data.protected)), "left_out": left_out})
     confidence = float(setting(run.suite.suite, config, "confidence"))
     protected = {name: groups for name, (columns, groups) in attributes.items() if len(columns) == 1}
+    figures += _unlabelled(config) if base.labels is None else []
     columns = [*base.columns, *crossed_columns(protected, [one for one in base.columns if one.name != LABEL])]
     ranked = rank_slices(columns, base.answered.known, outcome == FAILED, confidence) if base.labels is not None else []
     return finish(run, config, figures, base, log, writer, sample, ranked, groups=report)
+
+
+def _unlabelled(config: PropertyConfig) -> list[Figure]:
+    """What gates ask for that only labels tell, of data without any."""
+    return [
+        Figure(name=metric, slice=gate.slice or {}, estimate=undefined(NO_LABELS))
+        for metric, given in config.gates.items()
+        if metric not in LABEL_FREE
+        for gate in (given if isinstance(given, list) else [given])
+    ]
 
 
 def attributes_of(run: Run) -> tuple[Named, list[str]]:
@@ -60,6 +85,16 @@ def attributes_of(run: Run) -> tuple[Named, list[str]]:
         except InputError as error:
             left_out.append(f"{name} is left out: {error}")
     return found, left_out
+
+
+def _check_classes(labels: Sequence[Scalar]) -> None:
+    """Raises `InputError` for scores in the place of decisions: each would be a class of a row or two."""
+    broken = [label for label in labels if isinstance(label, float) and not label.is_integer()]
+    if broken:
+        raise InputError(
+            f"got the answers {', '.join(f'{label:g}' for label in broken[:3])}, expected classes; if these are scores, write "
+            "`classes` and `decision: {threshold: 0.5}` in the card"
+        )
 
 
 class _Groups:
@@ -79,6 +114,7 @@ class _Groups:
 
     def _by_decision(self) -> tuple[GroupReport, list[Figure]]:
         base, labels = self._base, self._base.classes.labels
+        _check_classes(labels)
         given = self._run.suite.suite.data.favorable
         several = given is None and len(labels) > 2
         wanted = list(labels) if several else [labels[-1] if given is None else given]
