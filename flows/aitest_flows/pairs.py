@@ -29,6 +29,7 @@ def find_pairs(run: Run, name: str, index: int, cases: list[dict[str, Any]], ask
         if ask_more(run, name, [batch], asked):
             stopped = OVER
         hunt.tell()
+    ask_again(run, name, hunt.doubtful(), asked)
     return {"tied": tied, "pairs": hunt.found(stopped)}
 
 

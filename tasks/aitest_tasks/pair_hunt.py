@@ -5,17 +5,18 @@ What is asked hangs on the seeds and the answers alone, so that a resumed run as
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from aitest_lib.answers import AnswerBook
-from aitest_lib.artifacts.codecs import get_table, put_table
+from aitest_lib.artifacts.codecs import get_table
 from aitest_lib.config.suite import PropertyConfig
-from aitest_lib.data.table import to_table
 from aitest_lib.errors import InputError
 from aitest_lib.scorers.oracle import Oracle
 from aitest_lib.searches.pairs.search import Pairs, PairSearch
@@ -24,9 +25,8 @@ from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Errors
 from aitest_tasks.counterpart_cases import own_baseline, parts
-from aitest_tasks.growing_rows import public_columns
 from aitest_tasks.inputs import input_digests
-from aitest_tasks.pair_plans import Data, written
+from aitest_tasks.pair_plans import Data, unanimous, written
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 from aitest_tasks.seed_tables import RANK
@@ -76,12 +76,19 @@ class PairHunt:
         values, scores = self._answers(self._asked)
         self._state = self._search.tell(self._state, values, scores)
 
+    def doubtful(self) -> dict[str, Any] | None:
+        """The pairs of a model that does not always answer alike, to be asked again; None where there is none."""
+        if self._state is None or self._run.prepared["deterministic"]:
+            return None
+        pairs = self._search.result(self._state)
+        return self._kept(pairs).to_dict() if len(pairs.first) else None
+
     def found(self, stopped: str | None) -> dict[str, Any]:
         """What the search came to, as an artifact; `stopped`: why it ended before its end."""
         store = self._run.store
         if self._state is None:
             return store.put_json({"queries": 0, "guided": False, "pairs": None, "stopped": stopped or NOTHING}).to_dict()
-        pairs = self._search.result(self._state)
+        pairs = self._sure(self._search.result(self._state))
         return store.put_json(
             {
                 "queries": self._state.queries,
@@ -142,17 +149,19 @@ class PairHunt:
             return None
         return np.where((places >= 0)[:, None], scores[places], np.nan)
 
+    def _sure(self, pairs: Pairs) -> Pairs:
+        """Those whose rows were answered alike each time: of a model that errs now and then, a search finds the errors."""
+        if self._run.prepared["deterministic"] or not len(pairs.first):
+            return pairs
+        table = get_table(self._run.store, self._kept(pairs))
+        agreed = unanimous(self._run, self._base, input_digests(self._run, table), table.column(RANK).to_numpy())
+        sure = agreed.reshape(2, -1).all(axis=0)
+        return Pairs(**{field.name: getattr(pairs, field.name)[sure] for field in fields(pairs)})
+
     def _kept(self, pairs: Pairs) -> ArtifactRef:
         """Both rows of every pair: first all first ones, then all second ones, in the order in which they were found."""
-        columns = public_columns(self._run)
-        schema = get_table(self._run.store, self._run.seeds[0], columns).schema.remove_metadata()
-        rows = [to_table(frame[columns].reset_index(drop=True), schema) for frame in (pairs.first, pairs.second)]
-        table = pa.concat_tables(rows)
-        own = {
-            QUERY: pa.array(np.tile(pairs.query, 2)),
-            RANK: pa.array(np.tile(pairs.row, 2).astype(np.int32)),
-        }
-        return put_table(self._run.store, pa.table({**own, **{name: table.column(name) for name in columns}}))
+        rows = pd.concat([pairs.first, pairs.second])
+        return written(self._run, rows, np.tile(pairs.row, 2), {QUERY: pa.array(np.tile(pairs.query, 2))})
 
 
 def differs_of(oracle: Oracle) -> Differs:
