@@ -39,6 +39,8 @@ LABEL_FREE = {  # figures that need no labels
     "statistical_parity_gap",
     "selection_rate",
     "scoring_rate",
+    "scoring_rate_difference",
+    "scoring_rate_gap",
     "scoring_ratio",
     "mean_answer",
     "mean_answer_gap",
