@@ -159,6 +159,7 @@ FAULTS: dict[str, Fault] = {
     "score only": lowered(0.2, sex="Female"),
     "dip": within("income", 52, 66, 0.7),
     "narrow dip": within("income", 57, 59, 0.7),
+    "narrowest dip": within("income", 50, 51, 0.7),
     "high end": within("income", 110, 1_000, 0.6),
     "dip in scores": dip_above,
     "dip for few": within("income", 40, 60, 0.5, occupation="cook", region=["Lakes", "West"]),

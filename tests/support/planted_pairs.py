@@ -110,6 +110,7 @@ ALL_PAIRS = [
     Pair("score only", PAIRS, answers="ScoreOnly"),
     Pair("dip", DIRECTIONS),
     Pair("narrow dip", DIRECTIONS),
+    Pair("narrowest dip", DIRECTIONS, hard=True),
     Pair("high end", DIRECTIONS),
     Pair("dip in scores", DIRECTIONS),
     Pair("dip for few", DIRECTIONS, hard=True),
