@@ -21,7 +21,7 @@ def of_row(row):
 
 
 def people(rows):
-    """Few columns, for a model behind an endpoint; half of the women of one race are decided by their race."""
+    """Few columns, for a model behind an endpoint that asks ten more of the women of one race."""
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"age": rng.integers(18, 80, rows), "hours": rng.integers(5, 60, rows)})
     frame["race"], frame["sex"] = rng.choice(["black", "white"], rows), rng.choice(["F", "M"], rows)
