@@ -157,12 +157,14 @@ def _label(value: Any, known: set[tuple[type, Scalar]] | None, classes: Sequence
     if known is not None and (type(value), value) not in known:
         yes_no = isinstance(value, str) and all(isinstance(one, bool) for one in classes or ())
         twin = next((one for one in classes or () if _same_text(one, value)), None)
+        score = isinstance(value, float) and 0 < value < 1 and twin is None
         got = f"a label that is not among the classes {WITHHELD}" if is_withheld() else f"the label {_show(value)}"
         alike = "" if twin is None else f"; it differs from {_show(twin)} by {_difference(twin, value)} only"
         raise ModelAnswerError(
             f"got {got}, expected one of {_list(classes or ())}"
             + (f"{alike}: write the card's classes as answered" if alike else "")
             + ("; YAML reads yes, no, on and off as truth values: put such classes in quotes" if yes_no else "")
+            + ("; if it is a score, give it as scores and write decision: {threshold: 0.5} in the card" if score else "")
         )
     return value
 

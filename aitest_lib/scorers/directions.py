@@ -35,7 +35,8 @@ class Watched:
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of n rows over k values of a column, in ascending order; all arrays are (n, k).
+    """The curves of n rows over k values of a column, in ascending order; arrays are (n, k), but for `place` (n,): where among
+    the values the row's own stands.
 
     `values`: what is watched, NaN where there is no answer; `neighbour`: place of the value that each is compared with, -1 for
     the row as it is, which is the nearest one on the way to the row's own value that has an answer; `before`: what is
@@ -48,6 +49,7 @@ class Curves:
     before: NDArray[np.float64]
     move: NDArray[np.float64]
     against: NDArray[np.bool_]
+    place: NDArray[np.float64]
 
     @classmethod
     def of(
@@ -80,7 +82,8 @@ class Curves:
         downwards = np.arange(width) < at[:, None]  # the neighbour is the upper one of the two
         move = np.where(downwards, rise, -rise) * (1 if upwards else -1)
         with np.errstate(invalid="ignore"):
-            return cls(values, neighbour, before, move, np.nan_to_num(move, nan=-np.inf) > tolerance)
+            against = np.nan_to_num(move, nan=-np.inf) > tolerance
+        return cls(values, neighbour, before, move, against, place)
 
 
 def _last_known(known: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -132,17 +135,26 @@ def direction_report(
 
 
 def _stretches(values: Sequence[Any], curves: Curves, tolerance: float, upwards: bool) -> list[Stretch]:
-    """Between each value and the next: the rows that go against the expectation, whatever their own value."""
+    """Between each value and the next: the rows that go against the expectation there, from the one to the other, or to or
+    from a value of their own between the two."""
     found = []
-    for place in range(len(values) - 1):
-        rise = curves.values[:, place + 1] - curves.values[:, place]
-        fall = (-rise if upwards else rise)[~np.isnan(rise)]
-        bad = fall[fall > tolerance]
+    for at in range(len(values) - 1):
+        rise = curves.values[:, at + 1] - curves.values[:, at]
+        known = ~np.isnan(rise)
+        falls = [np.where(known, -rise if upwards else rise, -np.inf)]
+        for step, inside in (
+            (at, (curves.place > at) & (curves.place <= at + 1)),
+            (at + 1, (curves.place >= at) & (curves.place < at + 1)),
+        ):
+            own = inside & (curves.neighbour[:, step] == OWN) & ~np.isnan(curves.move[:, step])
+            falls.append(np.where(own, curves.move[:, step], -np.inf))
+        worst = np.max(falls, axis=0)
+        bad = worst[worst > tolerance]
         found.append(
             Stretch(
-                start=_shown(values[place]),
-                end=_shown(values[place + 1]),
-                rows=len(fall),
+                start=_shown(values[at]),
+                end=_shown(values[at + 1]),
+                rows=int((worst > -np.inf).sum()),
                 against=len(bad),
                 mean=float(bad.mean()) if len(bad) else 0.0,
                 largest=float(bad.max()) if len(bad) else 0.0,

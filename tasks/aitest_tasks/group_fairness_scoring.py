@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
@@ -23,7 +22,6 @@ from aitest_lib.scorers.group_means import mean_figures
 from aitest_lib.scorers.invariance import FAILED
 from aitest_lib.stats.clusters import rate_of_rows
 from aitest_lib.stats.estimates import undefined
-from aitest_lib.types import Scalar
 from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.cases import text_of
 from aitest_tasks.group_scoring import log_seeds
@@ -89,16 +87,6 @@ def attributes_of(run: Run) -> tuple[Named, list[str]]:
     return found, left_out
 
 
-def _check_classes(labels: Sequence[Scalar]) -> None:
-    """Raises `InputError` for scores in the place of decisions: each would be a class of a row or two."""
-    broken = [label for label in labels if isinstance(label, float) and not label.is_integer()]
-    if broken:
-        raise InputError(
-            f"got the answers {', '.join(f'{label:g}' for label in broken[:3])}, expected classes; if these are scores, write "
-            "`classes` and `decision: {threshold: 0.5}` in the card"
-        )
-
-
 class _Groups:
     """The rows of a run as groups are compared by them; those that the budget left out do not count."""
 
@@ -116,7 +104,6 @@ class _Groups:
 
     def _by_decision(self) -> tuple[GroupReport, list[Figure]]:
         base, labels = self._base, self._base.classes.labels
-        _check_classes(labels)
         given = self._run.suite.suite.data.favorable
         several = given is None and len(labels) > 2
         wanted = list(labels) if several else [labels[-1] if given is None else given]

@@ -162,7 +162,10 @@ def check_labels(run: Run, seen: list[Any]) -> None:
 
 
 def check_answers(run: Run, seen: list[Any]) -> None:
-    """Raises `InputError` where the first answers have nothing in common with the labels, before the rest is paid for."""
+    """Raises `InputError` where the first answers are no classes, or have nothing in common with the labels, before the rest is
+    paid for."""
+    if run.info.type.endswith("-classifier") and run.info.classes is None:
+        _check_classes(run, seen)
     if run.info.type.endswith("-classifier") and seen and run.info.classes is None:
         answered = list(answer_book(run).values)
         try:
@@ -174,6 +177,18 @@ def check_answers(run: Run, seen: list[Any]) -> None:
             # The model may answer with what it was told, and that is private.
             hint = "name the right label column, or set `classes` in the card"
             raise InputError(f"the model answers other labels than the data have; {hint}") from error
+
+
+def _check_classes(run: Run, seen: list[Any]) -> None:
+    """Raises `InputError` for scores in the place of decisions: each would be a class of a row or two."""
+    known = set(seen)
+    scores = [one for one in answer_book(run).values if isinstance(one, float) and not one.is_integer() and one not in known]
+    if scores:
+        shown = "" if run.prepared["private"] else f" {', '.join(f'{score:g}' for score in scores[:3])}"
+        raise InputError(
+            f"got the answers{shown} of a classifier, expected classes; if these are scores, write `classes` and "
+            "`decision: {threshold: 0.5}` in the card"
+        )
 
 
 def check_alike(seen: list[Any], answered: list[Any]) -> None:

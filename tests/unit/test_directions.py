@@ -93,3 +93,12 @@ def test_a_decision_is_a_share_with_its_own_bounds():
     report = direction_report("debts", "never_hurts", Watched("decision", "yes", 0.0, 1), [1, 2], found, wilson(0, 3), 0.95)
     assert [step.mean for step in report.steps] == pytest.approx([1 / 3, 2 / 3])
     assert report.steps[0].low == pytest.approx(wilson(1, 3).bounds(0.95)[0])
+
+
+def test_a_dip_between_two_values_lies_between_them():
+    # The row stands at 15, where the score is lower than at 10: no two of the values tried show it.
+    found = curves([[0.2, 0.4]], [0.1], [0.5])
+    report = direction_report("income", "increasing", Watched("score", "yes", 1e-9, 1), [10, 20], found, wilson(1, 1), 0.95)
+    [stretch] = report.stretches
+    assert (stretch.start, stretch.end, stretch.rows, stretch.against) == (10, 20, 1, 1)
+    assert stretch.largest == pytest.approx(0.1)
