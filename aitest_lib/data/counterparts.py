@@ -30,18 +30,24 @@ FEW_NUMBERS = 10  # whole numbers from the least to the largest value up to whic
 
 @dataclass(frozen=True)
 class Combinations:
-    """Combinations of values to try: `values` (k, columns), of `every` that there are; the most frequent ones come first where
-    some had to be left out."""
+    """Combinations of values to try: `values` (k, columns), of `every` that there are; the most frequent ones where some had to
+    be left out. None in the place of a number: the row keeps its own."""
 
     values: pd.DataFrame
     every: int
 
 
-def combined_values(profile: Profile, columns: Sequence[str], most: int = MOST_COMBINATIONS) -> Combinations:
-    """All combinations of the values of these columns: every observed category, every whole number of a short range, else the
-    quartiles of a number. Of more than `most` those whose values are the most frequent."""
-    known = [_values(profile[name]) for name in columns]
+def combined_values(
+    profile: Profile,
+    columns: Sequence[str],
+    numbers: Mapping[str, Sequence[float]] | None = None,
+    most: int = MOST_COMBINATIONS,
+) -> Combinations:
+    """All combinations of the values of these columns: every observed category, and of a number those given in `numbers`, or
+    the row's own where it has others. Of more than `most` those whose values are the most frequent."""
+    known = [_values(profile[name], (numbers or {}).get(name, ())) for name in columns]
     every = [tuple(zip(*one, strict=True)) for one in product(*(tuple(zip(*own, strict=True)) for own in known))]
+    every = [one for one in every if any(value is not None for value in one[0])]
     ranked = sorted(range(len(every)), key=lambda place: -prod(every[place][1]))[:most]
     kept = sorted(ranked) if len(every) > most else range(len(every))
     cells = [every[place][0] for place in kept]
@@ -49,15 +55,13 @@ def combined_values(profile: Profile, columns: Sequence[str], most: int = MOST_C
     return Combinations(pd.DataFrame(frame), len(every))
 
 
-def _values(column: Column) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+def _values(column: Column, numbers: Sequence[float]) -> tuple[tuple[Any, ...], tuple[float, ...]]:
     """The values of a column that are tried, and how frequent each is."""
-    if column.numeric:
-        low, high = column.min, column.max
-        if low is not None and high is not None and column.kind == "integer" and high - low < FEW_NUMBERS:
-            found: tuple[Any, ...] = tuple(range(int(low), int(high) + 1))
-        else:
-            found = tuple(dict.fromkeys(round(q) if column.kind == "integer" else q for q in column.quartiles))
-        return found, (1.0,) * len(found)
+    if column.numeric and numbers:
+        found: list[Any] = [int(value) for value in numbers] if column.kind == "integer" else list(numbers)
+        if (column.min, column.max) != (min(numbers), max(numbers)) or len(numbers) > FEW_NUMBERS:
+            found.insert(0, None)
+        return tuple(found), (1.0,) * len(found)
     if not column.values:
         raise InputError(
             f"data.protected: got {column.name} of kind {column.kind}, expected categories, true/false or numbers, to put "
@@ -68,8 +72,9 @@ def _values(column: Column) -> tuple[tuple[Any, ...], tuple[float, ...]]:
 
 @dataclass(frozen=True)
 class Counterparts:
-    """How rows get other values. `values` (k, columns): the combinations; `observed`: rows of the data, which say what goes
-    together; `ties`: groups of columns that the data show to move together and that nobody has declared."""
+    """How rows get other values. `values` (k, columns): the combinations, None where a row keeps its own; `observed`: rows of
+    the data, which say what goes together; `ties`: groups of columns that the data show to move together and that nobody has
+    declared."""
 
     values: pd.DataFrame
     profile: Profile
@@ -77,15 +82,27 @@ class Counterparts:
     ties: tuple[tuple[str, ...], ...] = ()
 
     def own(self, frame: pd.DataFrame) -> NDArray[np.int64]:
-        """The place (n,) of each row's own combination in `values`, -1 where it is none of them."""
+        """The first place (n,) in `values` that leaves each row as it is, -1 where none does."""
         names = list(self.values.columns)
-        places = {tuple(row): place for place, row in enumerate(zip(*(self.values[name] for name in names), strict=True))}
-        rows = zip(*(frame_cells(frame[name]) for name in names), strict=True)
-        return np.array([places.get(row, -1) for row in rows], np.int64)
+        found = np.full(len(frame), -1, np.int64)
+        cells = {name: np.array(frame_cells(frame[name]), dtype=object) for name in names}
+        for place in range(len(self.values) - 1, -1, -1):
+            same = np.ones(len(frame), bool)
+            for name in names:
+                value = self.values[name].iloc[place]
+                same &= np.asarray(cells[name] == value) if value is not None else True
+            found[same] = place
+        return found
 
     def apply(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> pd.DataFrame:
         """The rows (n) with the combinations at `places` (n,) put in; columns that are declared as tied move along."""
-        return with_tied_values(frame, self.values.take(places), self.profile)
+        values = self.values.take(places).reset_index(drop=True)
+        for name in values.columns:
+            kept = values[name].isna().to_numpy()
+            if kept.any():
+                own = np.array(frame_cells(frame[name]), dtype=object)
+                values[name] = pd.Series(np.where(kept, own, values[name].to_numpy()), dtype=object)
+        return with_tied_values(frame, values, self.profile)
 
     def tied(self, frame: pd.DataFrame, places: NDArray[np.int64]) -> pd.DataFrame:
         """The same, and the columns of `ties` move along, too: what the nearest person like that looks like."""

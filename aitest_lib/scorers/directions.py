@@ -85,6 +85,28 @@ class Curves:
             against = np.nan_to_num(move, nan=-np.inf) > tolerance
         return cls(values, neighbour, before, move, against, place)
 
+    def firm(
+        self,
+        ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+        own: tuple[NDArray[np.float64], NDArray[np.float64]],
+        upwards: bool,
+        tolerance: float,
+    ) -> NDArray[np.bool_]:
+        """Which moves (n, k) go against the expectation whichever of several answers is taken: `ends` are the least and the
+        greatest answers (n, k), `own` those to the rows as they are (n,)."""
+        rows = np.arange(len(self.values))[:, None]
+        near = np.maximum(self.neighbour, 0)
+        least, most = (
+            np.where(self.neighbour >= 0, values[rows, near], mine[:, None]) for values, mine in zip(ends, own, strict=True)
+        )
+        at = np.where(np.isnan(self.place), OWN, self.place)
+        falls = np.arange(self.values.shape[1]) < at[:, None]  # the neighbour is the upper one of the two
+        lower = (np.where(falls, ends[0], least), np.where(falls, ends[1], most))
+        upper = (np.where(falls, least, ends[0]), np.where(falls, most, ends[1]))
+        with np.errstate(invalid="ignore"):
+            gap = lower[0] - upper[1] if upwards else upper[0] - lower[1]
+            return np.asarray(self.against & (np.nan_to_num(gap, nan=-np.inf) > tolerance))
+
 
 def _last_known(known: NDArray[np.bool_]) -> NDArray[np.int64]:
     """For each place (n, k) the last one before it in its row where `known` holds, -1 where there is none."""

@@ -16,6 +16,7 @@ from aitest_lib.data.table import to_frame
 from aitest_lib.errors import InputError, unknown
 from aitest_lib.properties.catalog import spec
 from aitest_lib.transforms.values import MovedColumn, ProtectedValues, PutValues
+from aitest_tasks.protected import group_medians
 from aitest_tasks.runs import Run
 
 PAIR_ROWS = 2_000  # real rows that get other protected values: 9 % are known to 1 point, 1 % to half a point
@@ -52,13 +53,16 @@ def changed_columns(run: Run) -> list[str]:
 
 
 def combinations(run: Run) -> Combinations:
-    """The combinations of protected values that are tried."""
-    return combined_values(run.profile, changed_columns(run))
+    """The combinations of protected values that are tried: of numbers the median of each of their groups, and the row's own."""
+    columns = changed_columns(run)
+    numbers = {name: group_medians(run, name) for name in columns if run.profile[name].numeric}
+    return combined_values(run.profile, columns, numbers)
 
 
 def rows_as_dicts(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of plain values as dictionaries."""
-    return [dict(zip(values.columns, row, strict=True)) for row in values.itertuples(index=False)]
+    """Rows of plain values as dictionaries, without what is None."""
+    rows = [dict(zip(values.columns, row, strict=True)) for row in values.itertuples(index=False)]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def steps(run: Run, name: str, expected: Expectation) -> list[Any]:

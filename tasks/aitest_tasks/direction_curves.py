@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,15 @@ SCORE_MOVE = 1e-6  # of a score, which as a float32 is no more exact
 
 @dataclass(frozen=True)
 class MovedCurves:
-    """A column, what is expected of it, the values that it was set to, and what came of it."""
+    """A column, what is expected of it, the values that it was set to, and what came of it. `doubtful` (seeds, values): it
+    goes against the expectation by the middle answers, but not by all; then it does not count as such."""
 
     name: str
     expected: Expectation
     watched: Watched
     values: list[Any]
     curves: Curves
+    doubtful: NDArray[np.bool_]
 
 
 def moved_curves(
@@ -51,21 +53,26 @@ def moved_curves(
     books = [book, *_repeats(run)]
     watched = {name: _watched(base, book, run, one, config.tolerance) for name, one in expectations(config.directions).items()}
     grids = {name: [one.to for one in made if one.column == name] for name in watched}
-    found = {name: np.full((len(base.places), len(grid)), np.nan) for name, grid in grids.items()}
-    own = {name: _middle(books, base, one, base.digests, np.arange(len(base.places))) for name, one in watched.items()}
+    own = {name: _range(books, base, one, base.digests, np.arange(len(base.places))) for name, one in watched.items()}
+    if len(books) > 1:  # what differs between answers to the same row is no move
+        watched = {name: replace(one, tolerance=one.tolerance + _noise(own[name])) for name, one in watched.items()}
+    found = {name: np.full((3, len(base.places), len(grid)), np.nan) for name, grid in grids.items()}
     for part in parts(run, index, cases, book, base, errors):
         name = made[part.number].column
-        values = _middle(books, base, watched[name], input_digests(run, part.cases), part.ranks)
+        values = _range(books, base, watched[name], input_digests(run, part.cases), part.ranks)
         # A case that leaves the row as it is has the row's own answer.
         same = np.array([why == "no_op" for why in part.skip], bool)
-        values = np.where(same, own[name][part.ranks], np.where(part.asked & part.on_case.known, values, np.nan))
-        found[name][part.ranks, step_of(made, part.number)] = values
+        values = np.where(same, own[name][:, part.ranks], np.where(part.asked & part.on_case.known, values, np.nan))
+        found[name][:, part.ranks, step_of(made, part.number)] = values
     columns = {}
     for name, expected in expectations(config.directions).items():
         place = _places(frame_cells(seed_frame(run, [name], rows)[name]), grids[name])
         own_place = np.concatenate([place, np.full(len(base.places) - rows, np.nan)])
-        curves = Curves.of(found[name], own[name], own_place, expected.upwards, watched[name].tolerance)
-        columns[name] = MovedCurves(name, expected, watched[name], grids[name], curves)
+        least, middle, most = found[name]
+        curves = Curves.of(middle, own[name][1], own_place, expected.upwards, watched[name].tolerance)
+        firm = curves.firm((least, most), (own[name][0], own[name][2]), expected.upwards, watched[name].tolerance)
+        doubtful = curves.against & ~firm
+        columns[name] = MovedCurves(name, expected, watched[name], grids[name], replace(curves, against=firm), doubtful)
     return columns
 
 
@@ -106,19 +113,27 @@ def _repeats(run: Run) -> list[AnswerBook]:
     return [answer_book(run, repeat) for repeat in range(1, 1 + SELF_FLIP_REPEATS)]
 
 
-def _middle(
+def _range(
     books: list[AnswerBook], base: Baseline, watched: Watched, digests: NDArray[np.void], ranks: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """What is watched of inputs (n,), the median of all answers to each; NaN where there is none."""
-    found = []
+    """What is watched of inputs: the least, the median and the greatest of all answers to each (3, n); NaN where none is."""
+    answers = []
     for book in books:
         places = book.find(digests)
-        found.append(_measured(book, base, watched, places, base.values(book, places, ranks)))
+        answers.append(_measured(book, base, watched, places, base.values(book, places, ranks)))
+    found = np.stack(answers)
     known = ~np.isnan(found[0])
-    middle = np.full(len(digests), np.nan)
+    result = np.full((3, len(digests)), np.nan)
     if known.any():
-        middle[known] = np.nanmedian(np.stack(found)[:, known], axis=0)
-    return middle
+        result[:, known] = [summary(found[:, known], axis=0) for summary in (np.nanmin, np.nanmedian, np.nanmax)]
+    return result
+
+
+def _noise(own: NDArray[np.float64]) -> float:
+    """How far the answers to an untouched row are apart: no further in 95 % of the rows."""
+    apart = own[2] - own[0]
+    known = apart[~np.isnan(apart)]
+    return float(np.quantile(known, 0.95)) if len(known) else 0.0
 
 
 def _places(cells: list[Any], values: list[Any]) -> NDArray[np.float64]:

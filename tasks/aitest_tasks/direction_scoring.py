@@ -22,17 +22,20 @@ from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import ERROR, FAILED, PASSED, SKIPPED
 from aitest_lib.stats.clusters import clustered_rate
 from aitest_lib.stats.estimates import Estimate, undefined
+from aitest_lib.stats.noise import taken_off, turned_by_chance
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors
 from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.counterpart_cases import Part, block, own_baseline, parts
 from aitest_tasks.direction_curves import MovedCurves, moved_columns, moved_curves, step_of
+from aitest_tasks.pair_plans import own_flips
 from aitest_tasks.property_report import finish, setting
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 from aitest_tasks.shown import FailureSample
 
 NO_SCORES = "the model gives no scores; watch the decision instead: {column}: {{{expected}: decision}}"
+CHANCE = "the {:.3f} that the model's own flips explain are taken off"
 NO_SCORE = "the model gave an answer without a score"
 NOT_APPLICABLE = "not_applicable"
 LARGEST = "the largest move that was seen has no interval"
@@ -46,7 +49,7 @@ def score_directions(run: Run, index: int, config: PropertyConfig, job: dict[str
     columns = moved_curves(run, index, job["cases"], book, base, errors)
     sample = FailureSample(len(made))
     size = len(base.places)
-    counts = {name: np.zeros((3, size), np.int64) for name in columns}  # trials, failures, errors of each seed
+    counts = {name: np.zeros((3, size), np.int64) for name in columns}  # trials, failures, doubtful ones of each seed
     with TableWriter(run.store, cases_schema(base.columns), METADATA) as writer:
         log = CaseLog(writer, config.property, base.columns)
         for number, part in enumerate(parts(run, index, job["cases"], book, base, errors)):
@@ -56,20 +59,25 @@ def score_directions(run: Run, index: int, config: PropertyConfig, job: dict[str
             ended = _outcomes(part, column, step, base)
             expected, said = _explained(part, column, step, ended[0], book, base)
             done = block(run, part, book, expected, column.curves.values[part.ranks, step], ended, said)
-            for row, outcomes in enumerate(((PASSED, FAILED), (FAILED,), (ERROR,))):
-                counts[moved.column][row][part.ranks] += np.isin(ended[0], outcomes)
+            doubtful = column.curves.against[part.ranks, step] & (ended[0] == PASSED)
+            for row, mask in enumerate(
+                (np.isin(ended[0], (PASSED, FAILED)), ended[0] == FAILED, (ended[0] == ERROR) | doubtful)
+            ):
+                counts[moved.column][row][part.ranks] += mask
             sample.add(part.number, done, part.rows)
             log.add(done)
             live.progress(config.property, "score", number + 1, len(job["cases"]))
     confidence = float(setting(run.suite.suite, config, "confidence"))
     sequential = bool(setting(run.suite.suite, config, "sequential"))
-    figures, reports = list[Figure](), []
+    figures, reports, flips = list[Figure](), [], own_flips(run, base)
     for name, column in columns.items():
-        of_column, report = _figures(base, column, counts[name], confidence, sequential)
+        chance = turned_by_chance(flips, len(column.values)) if column.watched.on == "decision" else 0.0
+        of_column, report = _figures(base, column, counts[name], confidence, sequential, chance)
         figures += of_column
         reports.append(report)
     trials, failures, lost = np.sum([*counts.values()], axis=0)
-    figures += _rates(base, {}, trials, failures, lost, sequential)
+    every = sum(len(column.values) for column in columns.values() if column.watched.on == "decision")
+    figures += _rates(base, {}, trials, failures, lost, sequential, turned_by_chance(flips, every))
     ranked = rank_slices(base.columns, trials > 0, failures > 0, confidence)
     return finish(run, config, figures, base, log, writer, sample, ranked, directions=reports)
 
@@ -127,6 +135,7 @@ def _figures(
     counts: NDArray[np.int64],
     confidence: float,
     sequential: bool,
+    chance: float,
 ) -> tuple[list[Figure], DirectionReport]:
     """The figures of a column and its report; `counts` (3, seeds): cases that were judged, that failed, without an answer."""
     where = {"column": column.name}
@@ -135,7 +144,7 @@ def _figures(
         why = NO_SCORES.format(column=column.name, expected=column.expected.expected)
         figures = [Figure(name="violation_rate", slice=where, estimate=undefined(why), higher_is_better=False, component=True)]
     else:
-        figures = _rates(base, where, trials, failures, lost, sequential)
+        figures = _rates(base, where, trials, failures, lost, sequential, chance)
     report = direction_report(
         column.name, column.expected.expected, column.watched, column.values, column.curves, figures[0].estimate, confidence
     )
@@ -151,14 +160,19 @@ def _rates(
     failures: NDArray[np.int64],
     lost: NDArray[np.int64],
     sequential: bool,
+    chance: float,
 ) -> list[Figure]:
-    """Share of rows with a violation, and of cases without one, over all columns or those of one."""
+    """Share of rows with a violation, and of cases without one, over all columns or those of one; `lost` may be violations;
+    `chance`: share of rows that the model's own flips explain."""
     told, hit = trials > 0, failures > 0
     worst = base.share(hit | (lost > 0), told | (lost > 0), sequential) if lost.any() else None
+    share = base.share(hit, told, sequential)
     violations = Figure(
         name="violation_rate",
         slice=where,
-        estimate=base.share(hit, told, sequential),
+        estimate=share,
+        judged=taken_off(share, chance) if chance else None,
+        note=CHANCE.format(chance) if chance else None,
         pessimistic=worst,
         higher_is_better=False,
         component=bool(where),

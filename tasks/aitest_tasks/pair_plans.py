@@ -15,6 +15,7 @@ from aitest_lib.artifacts.codecs import get_table, put_table
 from aitest_lib.data.counterparts import Counterparts
 from aitest_lib.data.table import row_digests, to_table
 from aitest_lib.data.ties import FoundTie, find_ties
+from aitest_lib.stats.noise import flip_chance
 from aitest_lib.types import ArtifactRef
 from aitest_tasks.baseline import Baseline, Errors
 from aitest_tasks.case_tables import CASE_ID, STATUS
@@ -68,6 +69,14 @@ def unanimous(run: Run, base: Baseline, digests: NDArray[np.void], ranks: NDArra
         places = book.find(digests)
         agreed &= (places >= 0) & base.oracle.same(own, base.values(book, places, ranks))
     return agreed
+
+
+def own_flips(run: Run, base: Baseline) -> float:
+    """The chance that an answer of the model is not the one that it mostly gives, from the repeats of the untouched seeds."""
+    if run.prepared["deterministic"]:
+        return 0.0
+    known = np.flatnonzero(base.answered.known)
+    return flip_chance(float(1 - unanimous(run, base, base.digests[known], known).mean())) if len(known) else 0.0
 
 
 def turned(run: Run, base: Baseline, part: Part) -> NDArray[np.bool_]:

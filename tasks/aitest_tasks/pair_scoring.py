@@ -17,6 +17,8 @@ from aitest_lib.reports.records_fairness import Flip, PairReport
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.invariance import ERROR, FAILED
+from aitest_lib.stats.noise import taken_off, turned_by_chance
+from aitest_lib.transforms.values import PutValues
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores
@@ -25,13 +27,14 @@ from aitest_tasks.components import components
 from aitest_tasks.counterpart_cases import Part, block, own_baseline, parts
 from aitest_tasks.counterparts import changed_columns, combinations
 from aitest_tasks.inputs import input_digests
-from aitest_tasks.pair_plans import Data, majority, tied_answers, unanimous
+from aitest_tasks.pair_plans import Data, majority, own_flips, tied_answers, unanimous
 from aitest_tasks.pair_search_report import with_search
 from aitest_tasks.property_report import finish, setting, slice_figures
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 from aitest_tasks.shown import FailureSample
 
+CHANCE = "the {:.3f} that the model's own flips explain are taken off"
 CONTRADICTED = "{:,} more rows were decided otherwise in most answers, but the model contradicted itself on them"
 
 
@@ -79,8 +82,9 @@ def score_pairs(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
     confidence = float(setting(run.suite.suite, config, "confidence"))
     told, hit = _any([tally.told for tally in tallies]), _any([tally.turned for tally in tallies])
     sequential = bool(setting(run.suite.suite, config, "sequential"))
-    figures = _figures(base, tallies, changed_columns(run), sequential)
-    figures += slice_figures(run, config, base, told, None, ("prevalence", hit), higher_is_better=False)
+    figures = _figures(run, base, tallies, changed_columns(run), sequential)
+    lost = _any([tally.error | tally.doubtful for tally in tallies]) & ~hit
+    figures += slice_figures(run, config, base, told, None, ("prevalence", hit), lost)
     report = _report(run, index, data, base, tallies, figures, confidence)
     if job.get("pairs"):
         report, found, examples = with_search(run, report, data, base, ArtifactRef.of(job["pairs"]))
@@ -174,31 +178,48 @@ def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     return np.asarray(np.any(masks, axis=0))
 
 
-def _figures(base: Baseline, tallies: list[Tally], columns: list[str], sequential: bool) -> list[Figure]:
+def _figures(run: Run, base: Baseline, tallies: list[Tally], columns: list[str], sequential: bool) -> list[Figure]:
     """Prevalence over the real rows: of all counterparts, of those that contradict nothing, and of single columns."""
-    told, hit = _any([tally.told for tally in tallies]), _any([tally.turned for tally in tallies])
-    doubtful = _any([tally.doubtful for tally in tallies]) & ~hit
-    lost = _any([tally.error for tally in tallies]) | doubtful
-    worst = base.share(hit | lost, told | lost, sequential) if lost.any() else None
+    every = [np.ones(len(base.places), bool)] * len(tallies)
+    likely = [tally.likely | ~tally.told for tally in tallies]
     figures = [
-        Figure(
-            name="prevalence",
-            estimate=base.share(hit, told, sequential),
-            pessimistic=worst,
-            note=CONTRADICTED.format(doubtful.sum()) if doubtful.any() else None,
-            higher_is_better=False,
-        )
+        _prevalence("prevalence", {}, run, base, tallies, every, sequential),
+        _prevalence("likely_prevalence", {}, run, base, tallies, likely, sequential),
     ]
-    likely = _any([tally.likely for tally in tallies])
-    turned = _any([tally.likely & tally.turned for tally in tallies])
-    figures.append(Figure(name="likely_prevalence", estimate=base.share(turned, likely, sequential), higher_is_better=False))
     for name in columns if len(columns) > 1 else []:
-        told, hit = alone(tallies, name)
-        where = {"attribute": name}
-        figures.append(
-            Figure(name="prevalence", slice=where, estimate=base.share(hit, told, sequential), higher_is_better=False)
-        )
+        alone = [tally.alone == name for tally in tallies]
+        figures.append(_prevalence("prevalence", {"attribute": name}, run, base, tallies, alone, sequential))
     return figures
+
+
+def _prevalence(
+    name: str,
+    where: dict[str, Any],
+    run: Run,
+    base: Baseline,
+    tallies: list[Tally],
+    counted: list[NDArray[np.bool_]],
+    sequential: bool,
+) -> Figure:
+    """The share of rows that one of the counted counterparts turned; `counted`: by combination (seeds,)."""
+    pairs = list(zip(tallies, counted, strict=True))
+    told, hit = _any([tally.told & mask for tally, mask in pairs]), _any([tally.turned & mask for tally, mask in pairs])
+    doubtful = _any([tally.doubtful & mask for tally, mask in pairs]) & ~hit
+    lost = _any([tally.error & mask for tally, mask in pairs]) | doubtful
+    estimate = base.share(hit, told, sequential)
+    compared = float(np.sum([tally.told & mask for tally, mask in pairs]) / max(told.sum(), 1))
+    chance = turned_by_chance(own_flips(run, base), compared)
+    notes = [CONTRADICTED.format(doubtful.sum())] if doubtful.any() else []
+    notes += [CHANCE.format(chance)] if chance else []
+    return Figure(
+        name=name,
+        slice=where,
+        estimate=estimate,
+        judged=taken_off(estimate, chance) if chance else None,
+        pessimistic=base.share(hit | lost, told | lost, sequential) if lost.any() else None,
+        note="; ".join(notes) or None,
+        higher_is_better=False,
+    )
 
 
 def _report(
@@ -231,14 +252,16 @@ def _report(
 
 def _flips(run: Run, index: int, base: Baseline, tallies: list[Tally], columns: list[str], confidence: float) -> list[Flip]:
     """What each other value did where nothing else changed, and what each combination did."""
-    made, found = [component.slice for component in components(run, index)], []
+    made, found = [component.given for component in components(run, index) if isinstance(component, PutValues)], []
     for name in columns if len(columns) > 1 else []:
-        for value in dict.fromkeys(text_of(one[name]) for one in made):
-            of_value = [tally for one, tally in zip(made, tallies, strict=True) if text_of(one[name]) == value]
+        for value in dict.fromkeys(text_of(one[name]) for one in made if name in one):
+            of_value = [tally for one, tally in zip(made, tallies, strict=True) if name in one and text_of(one[name]) == value]
             told, hit = alone(of_value, name)
             found.append(_flip({name: value}, told, hit, base, confidence))
     for one, tally in zip(made, tallies, strict=True):
-        found.append(_flip({name: text_of(one[name]) for name in columns}, tally.told, tally.turned, base, confidence))
+        if len(one) > 1 or len(columns) == 1:  # what changes one of several columns stands above
+            values = {name: text_of(value) for name, value in one.items()}
+            found.append(_flip(values, tally.told, tally.turned, base, confidence))
     return found
 
 

@@ -98,10 +98,10 @@ def slice_figures(
     counted: NDArray[np.bool_],
     tallies: Sequence[Tally] | None,
     share: tuple[str, NDArray[np.bool_]] | None = None,
-    higher_is_better: bool = True,
+    lost: NDArray[np.bool_] | None = None,
 ) -> list[Figure]:
     """The main figure in every slice of the protected columns, and of the columns that a gate names. `share`: the
-    name of the figure where it is the share of a mask (seeds,), of which more may be better or worse."""
+    name of the figure where it is the share of a mask (seeds,); `lost` (seeds,): of what is bad, seeds that may be in it."""
     named = {
         key
         for given in config.gates.values()
@@ -126,7 +126,14 @@ def slice_figures(
                 figures.append(Figure(name="pass_rate", slice=where, estimate=estimate))
             elif share is not None:
                 estimate = rate_of_rows(share[1][inside], base.descent_of(inside))
-                figures.append(Figure(name=share[0], slice=where, estimate=estimate, higher_is_better=higher_is_better))
+                worst = None
+                if lost is not None and (lost & (column.codes == code)).any():
+                    maybe = (column.codes == code) & (counted | lost)
+                    worst = rate_of_rows((share[1] | lost)[maybe], base.descent_of(maybe))
+                better = lost is None
+                figures.append(
+                    Figure(name=share[0], slice=where, estimate=estimate, pessimistic=worst, higher_is_better=better)
+                )
             elif base.oracle.classifier:
                 estimate = rate_of_rows(base.right[inside], base.descent_of(inside))
                 figures.append(Figure(name="accuracy", slice=where, estimate=estimate))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from aitest_lib.artifacts.codecs import get_table
-from aitest_lib.data.groups import Groups, group_codes
 from aitest_lib.data.schema import slice_labels, sliceable
 from aitest_lib.metrics.association import cramers_v
 from aitest_lib.reports.records_fairness import Proxy
 from aitest_tasks.growing_rows import public_columns
+from aitest_tasks.protected import protected_groups, seed_column
 from aitest_tasks.runs import Run
 
 STRONGEST = 3  # named of each protected column
@@ -33,16 +31,6 @@ def proxies(run: Run, names: Sequence[str]) -> list[Proxy]:
     return found
 
 
-def protected_groups(run: Run, name: str) -> Groups:
-    """The groups of the seeds, in rank order, by a protected column."""
-    given = run.suite.suite.data.protected.get(name)
-    return group_codes(_column(run, name), run.profile[name], given.cut_at if given else None)
-
-
 def _codes(run: Run, name: str) -> NDArray[np.int64]:
-    labels = slice_labels(_column(run, name), run.profile[name])
+    labels = slice_labels(seed_column(run, name), run.profile[name])
     return np.asarray(np.unique(np.array(labels, dtype=object).astype(str), return_inverse=True)[1], np.int64)
-
-
-def _column(run: Run, name: str) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for ref in run.seeds for chunk in get_table(run.store, ref, [name]).column(name).chunks])

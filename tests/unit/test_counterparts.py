@@ -45,11 +45,23 @@ class TestCombinations:
         assert found.every == 6
         assert sorted(map(tuple, found.values.to_numpy().tolist())) == [(s, r) for s in "FM" for r in "abc"]
 
-    def test_a_short_range_of_whole_numbers_is_taken_whole(self):
-        frame = pd.DataFrame({"code": [0, 1, 1, 3], "age": [20, 40, 60, 80]})
+    def test_numbers_are_those_given_and_the_rows_own(self):
+        frame = pd.DataFrame({"code": [0, 1, 1, 3], "age": [20, 40, 60, 80], "sex": ["f", "m", "f", "m"]})
         profile = profile_of(frame)
-        assert combined_values(profile, ["code"]).values["code"].tolist() == [0, 1, 2, 3]
-        assert combined_values(profile, ["age"]).values["age"].tolist() == [35, 50, 65]  # quartiles
+        assert combined_values(profile, ["code"], {"code": [0, 1, 3]}).values["code"].tolist() == [0, 1, 3]  # all there are
+        found = combined_values(profile, ["sex", "age"], {"age": [30, 70]})
+        assert found.every == 6
+        ages = found.values["age"].astype(object).where(found.values["age"].notna(), None)
+        assert list(zip(found.values["sex"], ages, strict=True))[:3] == [("f", None), ("f", 30), ("f", 70)]
+        alone = combined_values(profile, ["age"], {"age": [30, 70]}).values["age"].tolist()
+        assert alone == [30, 70]  # a row's own value alone changes nothing
+
+    def test_a_row_that_keeps_its_number(self):
+        frame = framed(pd.DataFrame({"sex": ["f", "m"], "age": [20, 40]}))
+        values = pd.DataFrame({"sex": ["f", "m", "m"], "age": pd.Series([None, None, 30], dtype=object)})
+        counterparts = Counterparts(values, profile_of(frame), frame)
+        assert counterparts.own(frame).tolist() == [0, 1]
+        assert counterparts.apply(frame, np.array([1, 2]))[["sex", "age"]].to_numpy().tolist() == [["m", 20], ["m", 30]]
 
     def test_of_too_many_the_most_frequent_are_kept(self):
         frame = pd.DataFrame({"town": [f"t{n}" for n in range(30) for _ in range(n + 1)]})
