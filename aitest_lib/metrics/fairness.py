@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aitest_lib.data.groups import Groups
 from aitest_lib.stats.clusters import rate_of_rows
 from aitest_lib.stats.estimates import Estimate, undefined
-from aitest_lib.stats.intervals import rate_difference, rate_ratio, wilson
+from aitest_lib.stats.intervals import rate_difference, rate_ratio, ratio_limits, wilson
 from aitest_lib.stats.sequences import rate_sequence
 
 SELECTION = "selection_rate"
@@ -176,7 +176,7 @@ def _box_difference(one: Estimate, other: Estimate, confidence: float) -> tuple[
 
 def _box_ratio(one: Estimate, other: Estimate, confidence: float) -> tuple[float, float]:
     (low_1, high_1), (low_2, high_2) = (_of_rate(part, (1 + confidence) / 2) for part in (one, other))
-    return low_1 / high_2, high_1 / low_2 if low_2 > 0 else math.inf
+    return ratio_limits(low_1 / high_2, high_1 / low_2 if low_2 > 0 else math.inf)
 
 
 def _box_mean(one: Estimate, other: Estimate, confidence: float) -> tuple[float, float]:

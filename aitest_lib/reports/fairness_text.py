@@ -40,7 +40,7 @@ def _groups(item: Attribute, title: str, width: int) -> list[str]:
         rate = rate_of(group)
         figure = "–" if rate is None or rate.value is None else number(rate.value)
         name = f"{clip(group.name, NAME - 1):<{NAME}}"
-        lines.append(f"{name}{group.rows:>{ROWS},}{figure:>{RATE}}{_ratio(group):>{RATIO}}")
+        lines.append(f"{name}{group.rows:>{ROWS},}{figure:>{RATE}} {_ratio(group):>{RATIO - 1}}")
     return ["", head, *lines, *_more(len(item.groups), "groups"), *unjudged]
 
 

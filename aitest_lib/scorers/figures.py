@@ -10,6 +10,7 @@ from aitest_lib.config.gates import Gate
 from aitest_lib.reports.report import GateResult, Metric
 from aitest_lib.scorers.oracle import label_text
 from aitest_lib.stats.estimates import Estimate, undefined
+from aitest_lib.stats.intervals import finite_bounds
 from aitest_lib.stats.verdicts import Decide, GateInput, judge
 from aitest_lib.types import Status, worst
 
@@ -32,14 +33,14 @@ class Figure:
     unjudged: str | None = None  # why it cannot speak for the whole: its gates can fail, but not pass
 
     def metric(self, confidence: float) -> Metric:
-        """The figure as it stands in the report."""
-        bounds = self.estimate.bounds(confidence)
+        """The figure as it stands in the report; an open bound is None."""
+        low, high = finite_bounds(self.estimate, confidence)
         return Metric(
             name=self.name,
             slice=self.slice,
             value=self.estimate.value,
-            low=bounds[0] if bounds else None,
-            high=bounds[1] if bounds else None,
+            low=low,
+            high=high,
             n=self.estimate.n,
             unit=self.unit,
             higher_is_better=self.higher_is_better,

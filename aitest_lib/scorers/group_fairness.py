@@ -28,6 +28,7 @@ from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.group_choice import choose_groups
 from aitest_lib.scorers.group_contrasts import Compared, alike, component_figures, two_sided, why_unjudged
 from aitest_lib.stats.estimates import Estimate
+from aitest_lib.stats.intervals import finite_bounds
 from aitest_lib.stats.multiple import holm
 from aitest_lib.stats.worst import at_once
 
@@ -153,7 +154,7 @@ def attribute_figures(
         figures += _group_figures(compared, place, slice, rate_name, ratio_name)
         record = _record(compared, place, rate_name, sizes[at], sizes[at] / len(kept))
         if group.name in rest:
-            low, high = rest[group.name].bounds(confidence) or (None, None)
+            low, high = finite_bounds(rest[group.name], confidence)
             more = {"rest_gap": rest[group.name].value, "rest_low": low, "rest_high": high, "rest_p": rest_p[group.name]}
             record = record.model_copy(update=more)
         records.append(record)
@@ -232,9 +233,9 @@ def _record(compared: Compared, place: int, rate_name: str, rows: int, share: fl
     is_base = place == compared.base_place
     figures = []
     for rate, estimate in own.rates.items():
-        low, high = estimate.bounds(compared.confidence) or (None, None)
+        low, high = finite_bounds(estimate, compared.confidence)
         gap = None if is_base else compared.beside(difference(own, base, rate))
-        gap_low, gap_high = (gap.bounds(compared.confidence) if gap else None) or (None, None)
+        gap_low, gap_high = finite_bounds(gap, compared.confidence) if gap else (None, None)
         figures.append(
             GroupFigure(
                 name=rate_name if rate == SELECTION else rate,
@@ -253,10 +254,10 @@ def _record(compared: Compared, place: int, rate_name: str, rows: int, share: fl
     quotient = compared.beside(ratio(own, base))
     more: dict[str, Any] = {"impact_ratio": quotient.value, "ratio_reason": quotient.reason}
     if not is_base:
-        more["ratio_low"], more["ratio_high"] = quotient.bounds(compared.confidence) or (None, None)
+        more["ratio_low"], more["ratio_high"] = finite_bounds(quotient, compared.confidence)
         if TRUE_POSITIVE in own.rates:
             odds = compared.beside(difference(own, base, AVERAGE_ODDS))
-            low, high = odds.bounds(compared.confidence) or (None, None)
+            low, high = finite_bounds(odds, compared.confidence)
             more |= {"average_odds": odds.value, "average_odds_low": low, "average_odds_high": high}
     return found.model_copy(update=more)
 
@@ -270,6 +271,6 @@ def _pairs(compared: Compared) -> list[GroupPair]:
     found = []
     for (lower, higher), p_value in zip(pairs, p_values, strict=True):
         quotient = at_once(ratio(lower, higher), len(pairs))
-        low, high = quotient.bounds(compared.confidence) or (None, None)
+        low, high = finite_bounds(quotient, compared.confidence)
         found.append(GroupPair(first=lower.name, second=higher.name, ratio=quotient.value, low=low, high=high, p_value=p_value))
     return found

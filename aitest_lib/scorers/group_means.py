@@ -17,6 +17,7 @@ from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.group_choice import choose_groups
 from aitest_lib.scorers.group_contrasts import NO_TWO_GROUPS, Contrast, Side, contrast_note, from_zero
 from aitest_lib.stats.estimates import Estimate, undefined
+from aitest_lib.stats.intervals import finite_bounds
 from aitest_lib.stats.worst import at_once, largest
 
 MEAN_ANSWER, MEAN_ERROR, MAE = "mean_answer", "mean_error", "mae"
@@ -112,8 +113,8 @@ def _side(mean: GroupMean) -> Side:
 
 def _record(name: str, mean: GroupMean, gap: Estimate | None, confidence: float) -> GroupFigure:
     estimate = mean.estimate()
-    low, high = estimate.bounds(confidence) or (None, None)
-    gap_low, gap_high = (gap.bounds(confidence) if gap else None) or (None, None)
+    low, high = finite_bounds(estimate, confidence)
+    gap_low, gap_high = finite_bounds(gap, confidence) if gap else (None, None)
     return GroupFigure(
         name=name,
         value=estimate.value,

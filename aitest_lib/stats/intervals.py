@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NO_CASES = "there are no cases to count"
 LARGEST_EXPONENT = 700.0  # of a float
+LARGEST_RATIO, SMALLEST_RATIO = 1000.0, 1e-6  # what lies beyond them as a bound of a ratio says nothing
 
 
 def wilson(successes: int, n: int) -> Estimate:
@@ -80,7 +81,7 @@ def rate_ratio(first: Estimate, second: Estimate) -> Estimate:
     and add on the logarithm (MOVER; Zou and Donner 2008), both with Student's quantile for the smaller group. Katz's interval
     alone takes a small group in which nearly all succeed for nearly certain: of 3 rows beside 300 its lower bound was too
     high in up to 91 % (rates 0.05 to 1, ratios 0.75 to 1), this one's in 2 %; of 10 in 76 % and 7 %, of 50 beside 50 in
-    11 % and 5 %. `n` is that of the smaller group.
+    11 % and 5 %. `n` is that of the smaller group. Bounds as of `ratio_limits`.
     """
     n = min(first.n, second.n)
     if first.value is None or second.value is None:
@@ -90,6 +91,22 @@ def rate_ratio(first: Estimate, second: Estimate) -> Estimate:
     sizes = [float(one.effective_n or one.n) for one in (first, second)]
     interval = partial(_ratio_interval, first.value, sizes[0], second.value, sizes[1])
     return Estimate(value=first.value / second.value, n=n, interval=interval)
+
+
+def ratio_limits(low: float, high: float) -> tuple[float, float]:
+    """The bounds of a ratio: an upper one above 1,000 is open (infinite), a lower one below 1e-6 is 0.
+
+    >>> ratio_limits(0.5, 5e63), ratio_limits(1e-9, 2.0)
+    ((0.5, inf), (0.0, 2.0))
+    """
+    return low if low >= SMALLEST_RATIO else 0.0, high if high <= LARGEST_RATIO else math.inf
+
+
+def finite_bounds(estimate: Estimate, confidence: float) -> tuple[float | None, float | None]:
+    """The one-sided bounds of an estimate, each at `confidence` in [0.5, 1), as a record holds them: None where a side is open
+    or the figure has no bounds."""
+    low, high = estimate.bounds(confidence) or (-math.inf, math.inf)
+    return low if math.isfinite(low) else None, high if math.isfinite(high) else None
 
 
 def paired_difference(only_first: int, only_second: int, n: int) -> Estimate:
@@ -209,11 +226,11 @@ def _ratio_interval(rate_1: float, n_1: float, rate_2: float, n_2: float, confid
     low_1, high_1 = wilson_bounds(rate_1, n_1, quantile)
     low_2, high_2 = wilson_bounds(rate_2, n_2, quantile)
     if rate_1 == 0:
-        return 0.0, max(high, high_1 / low_2 if low_2 > 0 else math.inf)
+        return ratio_limits(0.0, max(high, high_1 / low_2 if low_2 > 0 else math.inf))
     below = math.hypot(_log_of(rate_1, low_1), _log_of(high_2, rate_2))
     above = math.hypot(_log_of(high_1, rate_1), _log_of(rate_2, low_2))
     ratio = rate_1 / rate_2
-    return min(low, ratio * math.exp(-below)), max(high, ratio * _exp(above))
+    return ratio_limits(min(low, ratio * math.exp(-below)), max(high, ratio * _exp(above)))
 
 
 def _exp(power: float) -> float:

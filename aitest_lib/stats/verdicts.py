@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -180,14 +181,15 @@ def _two_digits(count: float) -> int:
 
 
 def _figure(estimate: Estimate, threshold: float, confidence: float) -> str:
-    """Value and bounds: "0.930 [0.909, 0.947]"; a value that is known, not estimated, has none."""
+    """Value and bounds: "0.930 [0.909, 0.947]", an open side as a dash; a value that is known, not estimated, has none."""
     bounds = estimate.bounds(confidence)
     if estimate.value is None or bounds is None:
         return f"undefined ({estimate.reason})"
     low, high = bounds
     if low == high:
         return f"{low:,.0f}" if low.is_integer() else _number(low, threshold)
-    return f"{_number(estimate.value, threshold)} [{_number(low, threshold)}, {_number(high, threshold)}]"
+    sides = (_number(side, threshold) if math.isfinite(side) else "–" for side in bounds)
+    return f"{_number(estimate.value, threshold)} [{', '.join(sides)}]"
 
 
 def _number(value: float, threshold: float) -> str:
