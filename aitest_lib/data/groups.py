@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, count, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,8 @@ MISSING = "missing"
 class Groups:
     """Which group each row is in.
 
-    `codes` (n,): places in `names`; every name has a row. `parts`: by name its value in each column (one; two where columns
-    are crossed). `cut`: how numbers or dates were made groups, None where the values are the groups.
+    `codes` (n,): places in `names`, which are distinct; every name has a row. `parts`: by name its value in each column (one;
+    two where columns are crossed). `cut`: how numbers or dates were made groups, None where the values are the groups.
     """
 
     codes: NDArray[np.int64]
@@ -35,7 +35,8 @@ class Groups:
 
 
 def group_codes(values: pa.ChunkedArray, column: Column, edges: Sequence[float] | None = None) -> Groups:
-    """One group a value, sorted by text; a missing value is the last group, "missing", of its own.
+    """One group a value, sorted by text; a missing value is the last group, "missing", of its own ("no value" where a value is
+    called so).
 
     Numbers, sorted as numbers, are cut at `edges` (ascending) where given: each range has its lower edge and not its upper one,
     so that [40, 65] gives "< 40", "40 .. 64" of whole numbers or "40 .. < 65" of others, and ">= 65". Without edges at
@@ -56,7 +57,8 @@ def group_codes(values: pa.ChunkedArray, column: Column, edges: Sequence[float] 
 
 
 def crossed(first: Groups, second: Groups, name: str) -> Groups:
-    """The groups of two columns together, "Female × Black", of the combinations that occur.
+    """The groups of two columns together, "Female × Black", of the combinations that occur; a name that two would share is
+    that of the first, and of the second with " (2)".
 
     `name`: what the crossing is called ("sex × race") where it has more than 50 groups, which is an `InputError`.
     """
@@ -65,6 +67,15 @@ def crossed(first: Groups, second: Groups, name: str) -> Groups:
     names = [one + CROSS + other for one in first.names for other in second.names]
     cuts = [groups.cut for groups in (first, second) if groups.cut]
     return _present(codes, names, parts, "; ".join(cuts) or None, name)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with " (2)" or the next number after it where it is taken.
+
+    >>> free_name("a", ["b"]), free_name("a", ["a", "a (2)"])
+    ('a', 'a (3)')
+    """
+    return next(one for one in chain([name], (f"{name} ({place})" for place in count(2))) if one not in taken)
 
 
 def _check_edges(column: Column, edges: Sequence[float]) -> None:
@@ -80,6 +91,13 @@ def _of_numbers(
 ) -> tuple[NDArray[np.int64], list[str], str | None]:
     numbers = values.cast(pa.float64(), safe=False).to_numpy()
     missing = np.isnan(numbers)
+    if edges is None and pa.types.is_integer(values.type):
+        # Beyond 2^53 different integers are one float.
+        exact = pc.fill_null(values, 0).to_numpy()
+        distinct = np.unique(exact[~missing])
+        if len(distinct) <= FEW_NUMBERS:
+            names = [str(value) for value in distinct.tolist()]
+            return _with_missing(np.searchsorted(distinct, exact), missing, names), [*names, MISSING], None
     if edges is not None:
         names = _left_closed(list(edges), column.kind == "integer")
         codes = np.searchsorted(edges, numbers, side="right")
@@ -122,7 +140,7 @@ def _of_values(values: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     # A null can stand in the indices or in the dictionary itself.
     of_index = np.array([place.get(text, len(names)) if text is not None else len(names) for text in texts] + [len(names)])
     indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(texts)).to_numpy()
-    return of_index[indices], [*names, MISSING if MISSING not in names else "no value"]
+    return of_index[indices], [*names, MISSING if MISSING not in names else free_name("no value", names)]
 
 
 def _text(value: object) -> str | None:
@@ -158,4 +176,8 @@ def _present(codes: NDArray[np.int64], names: list[str], parts: list[tuple[str, 
         )
     places = np.full(len(names), -1)
     places[kept] = np.arange(len(kept))
-    return Groups(codes=places[codes], names=[names[i] for i in kept], parts=[parts[i] for i in kept], cut=cut)
+    own = [names[i] for i in kept]
+    distinct: list[str] = []
+    for name in own:
+        distinct.append(name if name not in distinct else free_name(name, {*own, *distinct}))
+    return Groups(codes=places[codes], names=distinct, parts=[parts[i] for i in kept], cut=cut)

@@ -11,6 +11,7 @@ import pytest
 from aitest_lib.data.groups import Groups, crossed, group_codes
 from aitest_lib.data.schema import Column, Kind, slice_labels
 from aitest_lib.errors import InputError
+from aitest_lib.scorers.group_choice import choose_groups
 
 
 def grouped(values: list, kind: Kind, edges: list[float] | None = None, name: str = "c") -> tuple[list[str], str | None]:
@@ -32,6 +33,7 @@ def test_each_value_is_a_group_and_none_at_all_is_one():
 
 def test_a_value_that_is_called_missing_is_not_a_missing_value():
     assert grouped(["missing", None], "category")[0] == ["missing", "no value"]
+    assert grouped(["no value", None, "missing"], "category")[0] == ["no value", "no value (2)", "missing"]
 
 
 def test_dictionaries_of_several_chunks_are_one():
@@ -44,6 +46,14 @@ def test_few_numbers_are_groups_in_their_order():
     assert grouped([10, 2, 1, None], "integer") == (["10", "2", "1", "missing"], None)
     found = group_codes(pa.chunked_array([pa.array([10, 2, 1, None])]), Column(name="c", kind="integer"))
     assert found.names == ["1", "2", "10", "missing"]
+
+
+def test_integers_are_told_apart_to_the_last_digit():
+    near = [2**53, 2**53 + 1, 2**53 + 2, None]
+    assert grouped(near, "integer")[0] == ["9007199254740992", "9007199254740993", "9007199254740994", "missing"]
+    assert grouped([2_000_000, 1_000_000], "integer")[0] == ["2000000", "1000000"]
+    unsigned = pa.chunked_array([pa.array([2**64 - 1, 2**64 - 2], pa.uint64())])
+    assert group_codes(unsigned, Column(name="c", kind="integer")).names == ["18446744073709551614", "18446744073709551615"]
 
 
 def test_ranges_have_their_lower_edge():
@@ -105,3 +115,37 @@ def test_a_crossing_has_the_combinations_that_occur():
     assert found.names == ["F × < 40", "F × >= 40", "M × >= 40"]
     assert found.parts == [("F", "< 40"), ("F", ">= 40"), ("M", ">= 40")]
     assert found.codes.tolist() == [0, 2, 1, 2]
+
+
+def values_of(values: list[str]) -> Groups:
+    return group_codes(pa.chunked_array([pa.array(values)]), Column(name="c", kind="category"))
+
+
+def test_two_combinations_of_one_name_are_two_groups():
+    found = crossed(values_of(["a × b", "a", "z"]), values_of(["c", "b × c", "c"]), "x")
+    assert found.names == ["a × b × c", "a × b × c (2)", "z × c"]
+    assert found.parts == [("a", "b × c"), ("a × b", "c"), ("z", "c")]
+    assert found.codes.tolist() == [1, 0, 2]
+
+
+def test_a_pooled_reference_is_told_from_a_group_of_its_name():
+    groups = values_of(["White", "Hispanic", "White, Hispanic", "Other"])
+    chosen = choose_groups("race", groups, ["White", "Hispanic"], None)
+    assert chosen.reference == "White, Hispanic (2)"
+    assert chosen.groups.names == ["White, Hispanic (2)", "Other", "White, Hispanic"]
+    assert chosen.groups.parts == [("White, Hispanic (2)",), ("Other",), ("White, Hispanic",)]
+    assert chosen.groups.codes.tolist() == [0, 0, 2, 1]
+
+
+def test_a_pooled_reference_of_a_crossing_has_values_of_its_own():
+    groups = crossed(values_of(["A", "B", "A, B", "A"]), values_of(["x", "x", "x", "y"]), "both")
+    chosen = choose_groups("both", groups, ["A × x", "B × x"], None)
+    assert chosen.reference == "A × x, B × x"
+    assert sorted(chosen.groups.parts) == [("A", "y"), ("A, B", "x"), ("A, B (2)", "x")]
+
+
+def test_all_groups_as_privileged_leave_none_to_compare():
+    with pytest.raises(InputError, match="got all groups of sex as privileged, expected at least one other; name those alone"):
+        choose_groups("sex", values_of(["F", "M", "F"]), ["M", "F"], None)
+    # One group alone is not compared, whoever names it.
+    assert choose_groups("sex", values_of(["F", "F"]), ["F"], None).reference == "F"
