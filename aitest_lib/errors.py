@@ -64,6 +64,10 @@ class Interrupted(AitestError):
     answers: Any = None
 
 
+class Unscored(Exception):
+    """What a property has asked cannot be scored, and why, in words for people: it spares the other properties."""
+
+
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known names most like `name`, best first; empty where nothing is near."""
     return difflib.get_close_matches(name, list(known), n=limit, cutoff=0.5)

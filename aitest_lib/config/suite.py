@@ -31,6 +31,7 @@ from aitest_lib.transforms.base import Transform
 
 Decide = Literal["interval", "point"]
 Generation = Literal["swap", "trepan", "none"]
+RATIOS = ("impact_ratio", "scoring_ratio")  # of which 1 is best; above it a reference that was declared is served worse
 LEAST = {"leaves": 1, "apl": 0, "epl": 0, "mpl": 0}  # that a tree has
 
 
@@ -197,6 +198,9 @@ def suite_of(document: Document, base_dir: Path) -> LoadedSuite:
                 if metric in FAULTS and gate.min is not None:
                     problem = "got a min, but the less of it the better: give a max"
                     raise document.error((*at, "gates", metric), problem)
+                if metric in RATIOS and bound is not None and (bound > 1) == (gate.max is None):
+                    side = "a min of at most 1, e.g. 0.8" if gate.max is None else "a min: the lower the ratio, the worse"
+                    raise document.error((*at, "gates", metric), f"got {bound:g}, expected {side}")
                 if metric in RATES and bound is not None and not 0 <= bound <= 1:
                     where = (*at, "gates", metric)
                     raise document.error(where, f"got {bound:g}, expected a share from 0 to 1; write 0.95 for 95 %")

@@ -30,6 +30,7 @@ from aitest_lib.types import ArtifactRef, Predictions, worst
 from aitest_tasks import live
 from aitest_tasks.caching import made_again
 from aitest_tasks.components import check_components
+from aitest_tasks.fairness_checks import check_seeds
 from aitest_tasks.limits import slots
 from aitest_tasks.model_registry import tag_version
 from aitest_tasks.noises import kept, make_noise, noise_jobs
@@ -75,6 +76,7 @@ def prepare(run: Run) -> None:
     [seeds] = made_again(run.store, [sample(job, run.uri)], lambda _: sample_again(job, run.uri))
     check_labels(run, seeds["labels"])
     check_components(run, seeds)
+    check_seeds(run)
     live.progress(BASELINE, "sample", 1, 1)
     private = [name for name, column in run.suite.suite.data.columns.items() if column.private]
     facts = {"private": private, "previous_looks": looks(run), "noises": noises(run, seeds)}

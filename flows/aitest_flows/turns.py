@@ -16,7 +16,7 @@ from aitest_flows.catalog import flow_of
 from aitest_flows.prefect_server import check_prefect
 from aitest_flows.recording import log_report
 from aitest_flows.working import check_leading, token_of, working
-from aitest_lib.errors import AitestError
+from aitest_lib.errors import AitestError, Unscored
 from aitest_lib.reports.report import PropertyReport
 from aitest_tasks import live
 from aitest_tasks.runs import Run, open_run
@@ -46,8 +46,10 @@ def run_property(run: Run, index: int) -> dict[str, Any]:
         raise
     except Exception as error:  # noqa: BLE001 -- a defect of ours or of a plug-in: say so, go on
         check_prefect(error)
-        reason = f"{type(error).__name__}: {error}"
-        report = PropertyReport(property=name, status="error", reason=reason, explanation=f"This property broke: {reason}.")
+        known = isinstance(error, Unscored)
+        reason = str(error) if known else f"{type(error).__name__}: {error}"
+        told = f"It could not be scored: {reason}." if known else f"This property broke: {reason}."
+        report = PropertyReport(property=name, status="error", reason=reason, explanation=told)
         return _kept(run, index, log_report(run, index, report, {}, time.monotonic()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -19,14 +20,15 @@ from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
 from aitest_lib.scorers.group_fairness import attribute_figures
 from aitest_lib.scorers.group_means import mean_figures
-from aitest_lib.scorers.invariance import FAILED
 from aitest_lib.stats.clusters import rate_of_rows
-from aitest_lib.stats.estimates import undefined
+from aitest_lib.stats.estimates import Estimate, undefined
 from aitest_tasks.baseline import Baseline, Errors, read_baseline
 from aitest_tasks.cases import text_of
+from aitest_tasks.favorable import favorable_answer
 from aitest_tasks.group_scoring import log_seeds
 from aitest_tasks.property_report import finish, setting
-from aitest_tasks.proxies import protected_groups, proxies
+from aitest_tasks.protected import protected_groups
+from aitest_tasks.proxies import proxies
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 
@@ -51,7 +53,8 @@ def score_groups(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     errors = Errors(run_errors(run), job["unpaid"] > 0)
     book = answer_book(run)
     base = read_baseline(run, book, errors, config)
-    outcome, log, writer, sample = log_seeds(run, config, book, base)
+    # Who is treated worse no single row can show: it stands in the figures.
+    _, log, writer, sample = log_seeds(run, config, book, base, by_label=False)
     attributes, left_out = attributes_of(run)
     report, figures = _Groups(run, config, book, base, attributes).scored()
     report = report.model_copy(update={"proxies": proxies(run, list(run.suite.suite.data.protected)), "left_out": left_out})
@@ -59,7 +62,7 @@ def score_groups(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     protected = {name: groups for name, (columns, groups) in attributes.items() if len(columns) == 1}
     figures += _unlabelled(config) if base.labels is None else []
     columns = [*base.columns, *crossed_columns(protected, [one for one in base.columns if one.name != LABEL])]
-    ranked = rank_slices(columns, base.answered.known, outcome == FAILED, confidence) if base.labels is not None else []
+    ranked = rank_slices(columns, base.answered.known, ~base.right, confidence) if base.labels is not None else []
     return finish(run, config, figures, base, log, writer, sample, ranked, groups=report)
 
 
@@ -87,6 +90,11 @@ def attributes_of(run: Run) -> tuple[Named, list[str]]:
     return found, left_out
 
 
+def _between(least: Estimate, most: Estimate, confidence: float) -> tuple[float, float]:
+    """The bounds of a share that lies between two."""
+    return (least.bounds(confidence) or (0.0, 1.0))[0], (most.bounds(confidence) or (0.0, 1.0))[1]
+
+
 class _Groups:
     """The rows of a run as groups are compared by them; those that the budget left out do not count."""
 
@@ -106,7 +114,7 @@ class _Groups:
         base, labels = self._base, self._base.classes.labels
         given = self._run.suite.suite.data.favorable
         several = given is None and len(labels) > 2
-        wanted = list(labels) if several else [labels[-1] if given is None else given]
+        wanted = list(labels) if several else [favorable_answer(self._run, base)]
         attributes, scores, figures, segments = list[Attribute](), list[Attribute](), list[Figure](), list[Segment]()
         for favorable in wanted:
             code = int(base.classes.codes([favorable])[0])
@@ -194,10 +202,15 @@ class _Groups:
         return replace(groups, codes=groups.codes[self._used])
 
     def _overall(self, name: str, favoured: NDArray[np.bool_], where: dict[str, Any]) -> Figure:
-        """The share of selected rows in all groups together."""
+        """The share of selected rows in all groups together; in the worst case those without an answer are either."""
         told = ~self._failed
         units = None if self._units is None else self._units[told]
-        return Figure(name=name, slice=where, estimate=rate_of_rows(favoured[told], units), higher_is_better=None)
+        worst = None
+        if self._failed.any():
+            least, most = (rate_of_rows((favoured & told) | (self._failed & good), self._units) for good in (False, True))
+            worst = replace(least, interval=partial(_between, least, most))
+        share = rate_of_rows(favoured[told], units)
+        return Figure(name=name, slice=where, estimate=share, pessimistic=worst, higher_is_better=None)
 
     def _scores(self, code: int) -> NDArray[np.bool_] | None:
         """Which rows have a score of the class above the median of all; None where not every answer has one."""

@@ -82,10 +82,13 @@ def _known(value: float, queries: int) -> Estimate:
 
 
 def _regions(run: Run, frame: pd.DataFrame, base: Baseline) -> tuple[Any, int]:
-    """A surrogate tree of the answers on the real rows, whose leaves part the space, and how many there are."""
+    """A surrogate tree of the answers on the real rows, whose leaves part the space, and how many there are; None and 0 without
+    an answer."""
     known = np.flatnonzero(base.answered.known & ((base.answers >= 0) | (not base.oracle.classifier)))
     classes = base.classes.names if base.oracle.classifier else []
     answers = base.answers[known].astype(np.int64) if classes else base.answers[known]
+    if not len(known):
+        return None, 0
     rows = labelled(frame.take(known), answers, run.profile, tree_columns(run), classes=classes)
     seed = run.suite.suite.random_seed
     tree = fit(rows, "gini" if classes else "squared_error", DEEP, REGIONS, 1, seed)

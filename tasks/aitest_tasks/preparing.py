@@ -151,14 +151,22 @@ def is_changed(differing: int, asked: int, flip_rate: float | None) -> bool:
 
 def check_labels(run: Run, seen: list[Any]) -> None:
     """Raises `InputError` for labels in the data that are not among the card's classes, before anything is asked."""
-    if not run.info.type.endswith("-classifier") or not seen:
+    if not run.info.type.endswith("-classifier"):
         return
-    if run.info.classes is not None:
+    known = list(run.info.classes or seen)
+    if run.info.classes is not None and seen:
         classes_of(run.info.classes, seen, [])
-    favorable = run.suite.suite.data.favorable
-    if favorable is not None and not (Classes(tuple(seen)).codes([favorable]) >= 0).all():
-        shown = ", ".join(repr(value) for value in seen[:6])
+    _check_favorable(run, known)
+
+
+def _check_favorable(run: Run, known: list[Any]) -> None:
+    """Raises `InputError` for a favourable answer that is none of the known classes, and where none is named that is needed."""
+    favorable, directed = run.suite.suite.data.favorable, any(one.directions for one in run.suite.suite.properties)
+    shown = ", ".join(repr(value) for value in known[:6])
+    if favorable is not None and known and not (Classes(tuple(known)).codes([favorable]) >= 0).all():
         raise InputError(f"data.favorable: got {favorable!r}, expected one of the labels {shown}; write it as the data do")
+    if favorable is None and directed and len(known) > 2:
+        raise InputError(f"data.favorable: got none for directions and the classes {shown}, expected the one that people want")
 
 
 def check_answers(run: Run, seen: list[Any]) -> None:

@@ -9,6 +9,7 @@ from prefect import task
 from aitest_lib import __version__
 from aitest_lib.answers import book_digest
 from aitest_lib.canonical import digest
+from aitest_lib.errors import InputError, Unscored
 from aitest_lib.properties.catalog import spec
 from aitest_lib.properties.speech import SPEECH_FAIRNESS
 from aitest_lib.properties.tabular import DIRECTIONAL, GROUP_FAIRNESS, INDIVIDUAL_FAIRNESS
@@ -94,4 +95,7 @@ def score_property(job: dict[str, Any], run_uri: str, property_index: int) -> di
     run = open_run(run_uri)
     config = run.suite.suite.properties[property_index]
     score = OWN_SCORERS.get(config.property) or SCORERS[spec(config.property).shape]
-    return score(run, property_index, config, job)
+    try:
+        return score(run, property_index, config, job)
+    except InputError as error:  # the answers are paid for and kept: no reason to end the run
+        raise Unscored(str(error)) from error
