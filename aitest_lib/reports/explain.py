@@ -197,7 +197,7 @@ def _details(report: PropertyReport, unreadable: int) -> dict[str, list[str]]:
     weak = [
         *(speech_weak_spots(speech) if speech else fairness_weak_spots(report) or [_worst_component(report.metrics)]),
         _causes(report.slices),
-        _sub_slices(slices, tree is not None),
+        _sub_slices(report, slices),
         *(tree_weak_spots(report, tree) if tree else []),
         *(attack_weak_spots(attack) if attack else []),
         _flips(report),
@@ -317,17 +317,19 @@ def _causes(slices: list[SliceFinding]) -> str:
     return f"Failures go with changes of {listed(named)}."
 
 
-def _sub_slices(slices: list[SliceFinding], of_tree: bool) -> str:
-    flagged = [s for s in slices if s.flagged]
+def _sub_slices(report: PropertyReport, slices: list[SliceFinding]) -> str:
+    of_tree, flagged = report.tree is not None, [s for s in slices if s.flagged]
     if not flagged:
-        return "No slice fails more than the rest beyond chance." if slices else ""
+        does = "is answered otherwise than labelled" if report.groups else "fails"
+        return f"No slice {does} more than the rest beyond chance." if slices else ""
     named = [
         f"{clip(s.name, 40)} = {clip(s.value, 40)} ({number(s.rate)} of {_share_of(s, 'row' if of_tree else 'seed')} "
         f"against {number(s.rest_rate)} elsewhere, difference {number(s.difference)} {interval(s.low, s.high)})"
         for s in flagged[:MAX_NAMED]
     ]
     more = f" and {count(len(flagged) - MAX_NAMED, 'more slice')}" if len(flagged) > MAX_NAMED else ""
-    return f"{'Tree and model differ' if of_tree else 'It fails'} more often in {'; '.join(named)}{more}."
+    what = "Tree and model differ" if of_tree else "Rows are answered otherwise than labelled" if report.groups else "It fails"
+    return f"{what} more often in {'; '.join(named)}{more}."
 
 
 def _share_of(s: SliceFinding, noun: str) -> str:

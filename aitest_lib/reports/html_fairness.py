@@ -46,17 +46,16 @@ MAX_COLUMNS = 40  # moved columns
 MAX_STRETCHES = 15
 MAX_PROXIES = 20
 MAX_FLIPS = 40
-# How the cases of pairs, of directions and of groups are headed, and what their two answers are.
+# How the cases of pairs and of directions are headed, and what their two answers are; those of groups never fail.
 _PAIRS = ("Pairs decided differently", "as it is", "with the other values")
 _MOVES = ("Moves against the expectation", "before", "after")
-_LABELS = ("Rows answered otherwise than labelled", "label", "answered")
 
 
 def fairness_view(prop: PropertyReport) -> dict[str, Any] | None:
     """Everything the section on fairness of `prop` shows, None where it has none."""
     if not has_fairness(prop):
         return None
-    title, before, after = _PAIRS if prop.pairs else _MOVES if prop.directions else _LABELS
+    title, before, after = _PAIRS if prop.pairs else _MOVES
     return {
         "groups": _groups(prop, prop.groups) if prop.groups else None,
         "pairs": _pairs(prop.pairs) if prop.pairs else None,

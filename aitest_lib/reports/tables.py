@@ -222,9 +222,10 @@ def _md_property(name: str, prop: PropertyReport, failing: list[FailingCase]) ->
             *markdown_table(["metric", "slice", "figure", "bounds", "n", "note"], rows),
         ]
     if prop.slices:
-        lines += ["### Slices, worst first", ""]
+        of, counted = ("Slices by wrong answers", "answered otherwise than labelled") if prop.groups else ("Slices", "failing")
+        lines += [f"### {of}, worst first", ""]
         lines += markdown_table(
-            ["slice", "failing", "rate", "rest", "difference", "q", "flagged"],
+            ["slice", counted, "rate", "rest", "difference", "q", "flagged"],
             [
                 [
                     f"{s.name} = {s.value}",

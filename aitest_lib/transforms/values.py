@@ -68,6 +68,11 @@ class MovedColumn(PutValues):
         return {self.column: self.to}
 
     @property
+    def slice(self) -> dict[str, Any]:
+        # With its column, so that one value of two columns is not taken for one kind of case.
+        return {"transform": f"{self.name} {self.column}", **self.given}
+
+    @property
     def strength_value(self) -> float | None:
         return float(self.to) if isinstance(self.to, int | float) and not isinstance(self.to, bool) else None
 

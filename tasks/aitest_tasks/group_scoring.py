@@ -57,10 +57,13 @@ def score_group(run: Run, index: int, config: PropertyConfig, job: dict[str, Any
 
 
 def log_seeds(
-    run: Run, config: PropertyConfig, book: AnswerBook, base: Baseline
+    run: Run, config: PropertyConfig, book: AnswerBook, base: Baseline, *, by_label: bool = True
 ) -> tuple[NDArray[np.int8], CaseLog, TableWriter, FailureSample]:
-    """Write the seeds as the cases of a property; and the outcome (n_seeds, by rank) that each has."""
-    outcome = np.where(base.right, PASSED, FAILED).astype(np.int8)
+    """Write the seeds as the cases of a property; and the outcome (n_seeds, by rank) that each has.
+
+    `by_label`: a seed that is answered wrongly fails; without it every seed that is answered passes.
+    """
+    outcome = np.where(base.right | (not by_label), PASSED, FAILED).astype(np.int8)
     reason = np.full(len(outcome), None, dtype=object)
     outcome[~base.answered.known] = ERROR
     reason[~base.answered.known] = base.answered.error[~base.answered.known]

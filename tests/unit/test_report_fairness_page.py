@@ -15,10 +15,11 @@ from rich.console import Console
 
 from aitest_flows.render import print_report
 from aitest_lib.reports.bias_audit import COLUMNS, bias_audit_csv
+from aitest_lib.reports.explain import explain_property
 from aitest_lib.reports.fairness_text import NARROWEST, fairness_lines
 from aitest_lib.reports.html import MAX_BYTES, render_html
 from aitest_lib.reports.records_fairness import Attribute, GroupReport
-from aitest_lib.reports.report import PropertyReport
+from aitest_lib.reports.report import PropertyReport, SliceFinding
 from aitest_lib.reports.tables import to_markdown
 
 EVIL = "<script>alert(1)</script>\"'&{{7*7}}\x00\x1b[31m\ud800"
@@ -60,13 +61,31 @@ def test_the_page_tells_of_groups() -> None:
     assert "Where it breaks" not in text
 
 
-def test_rows_with_another_label_are_headed_as_such() -> None:
-    [case, *_] = cases(1)[sample.PAIRS]
-    text = text_of(
-        render_html(sample.run_report(sample.groups()), {sample.GROUPS: [case.model_copy(update={"transform": None})]})
+def test_slices_by_wrong_answers_are_headed_as_such_on_the_page_and_in_markdown() -> None:
+    cut = SliceFinding(
+        name="sex",
+        value="Female",
+        seeds=100,
+        failing=30,
+        rate=0.3,
+        rest_rate=0.1,
+        difference=0.2,
+        low=0.1,
+        high=0.3,
+        q_value=0.001,
+        flagged=True,
     )
-    assert "Rows answered otherwise than labelled: 1" in text
-    assert "label >50K answered <=50K (0.440)" in text
+    prop = sample.groups(slices=[cut])
+    text, markdown = shown(prop), to_markdown(sample.run_report(prop))
+    assert "Slices by wrong answers, worst first Share of rows answered otherwise than labelled in the slice and in" in text
+    assert "Answered otherwise Here" in text
+    assert "### Slices by wrong answers, worst first" in markdown
+    assert "| slice | answered otherwise than labelled | rate |" in markdown
+    for told in (text, explain_property(prop, 0.95)):
+        assert "fails more" not in told and "It fails" not in told
+    assert "Rows are answered otherwise than labelled more often in sex = Female" in explain_property(prop, 0.95)
+    quiet = sample.groups(slices=[cut.model_copy(update={"flagged": False})])
+    assert "No slice is answered otherwise than labelled more than the rest" in explain_property(quiet, 0.95)
 
 
 def test_the_page_says_what_is_assumed_cut_and_undefined() -> None:
