@@ -3,7 +3,8 @@
 A case fails where it failed, and also where the model gets its seed wrong (`misclassified_seed`): so both models are judged
 on the same cases, and one that breaks its fragile seeds does not get away with it. The seed is the unit of every test;
 p-values are adjusted over the properties (Holm 1979). Where errors are numbers (a regressor against its labels), their mean
-is compared instead.
+is compared instead. Cases of group fairness cannot fail: there the gates' figures are compared, and beside the cases those
+of pairs and directions (`compare_figures`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from aitest_lib.reports.compare_cases import (
     shared_seeds,
     slice_columns,
 )
+from aitest_lib.reports.compare_figures import figure_key, figures_verdict, gate_changes, joint_verdict
 from aitest_lib.reports.compare_settings import changed_settings
 from aitest_lib.reports.compare_text import headline, summary
 from aitest_lib.reports.comparison import (
@@ -36,7 +38,6 @@ from aitest_lib.reports.comparison import (
     ChangeVerdict,
     ComparedRun,
     Comparison,
-    GateChange,
     MetricChange,
     PairedFigure,
     PropertyComparison,
@@ -115,7 +116,7 @@ def compare_runs(base: ComparableRun, candidate: ComparableRun, margin: float | 
     tested = [test for _, test in drafts if test is not None]
     adjusted = iter(holm([item.test.p_value for item in tested]).tolist())
     properties = [_judged(item, None if test is None else test.figure(next(adjusted)), margin) for item, test in drafts]
-    if not tested:
+    if not tested and all(item.verdict == "not_comparable" for item in properties):
         notices.append("No case passed or failed in both runs: nothing could be tested, the figures stand side by side only.")
     return Comparison(
         verdict=min((item.verdict for item in properties), key=WORST_FIRST.index),
@@ -173,7 +174,7 @@ def _compared(
         cases=CaseChanges(),
         test=None,
         metrics=_metrics(old, new),
-        gates=_gates(old, new),
+        gates=gate_changes(old, new),
         components=[],
         slices=[],
         newly_failing=[],
@@ -186,7 +187,9 @@ def _compared(
         notices.append(
             f"{both:,} seeds are in both runs (base {before:,}, candidate {after:,}); only their cases are compared."
         )
-    numeric = old.seed_tolerance is not None and old.speech is None  # transcripts are judged as they were
+    groups = old.groups is not None or new.groups is not None
+    # Transcripts are judged as they were, and cases of groups not at all.
+    numeric = old.seed_tolerance is not None and old.speech is None and not groups
     against_labels = numeric and second["transform"].null_count == second.num_rows
     shared = join_cases(first, second, old.seed_tolerance if against_labels else None)
     counted = shared.per_seed(shared.compared & (shared.was == PASSED)) > 0
@@ -201,7 +204,7 @@ def _compared(
             "newly_failing": changed_cases(shared, shown),
         }
     )
-    if not shared.compared.any():
+    if groups or not shared.compared.any():
         return result, None
     if against_labels:
         return result, _tested_errors(shared, candidate.report.provenance.random_seed, name)
@@ -242,8 +245,11 @@ def _judged(item: PropertyComparison, figure: PairedFigure | None, margin: float
 def _verdict(item: PropertyComparison, figure: PairedFigure | None, margin: float | None) -> ChangeVerdict:
     if item.candidate_status == "error" and item.base_status != "error":
         return "regression"  # it can no longer be judged, whatever the cases that were answered say
-    if figure is None:
-        return "not_comparable"
+    by_cases = None if figure is None else _verdict_by_cases(figure, margin)
+    return joint_verdict(by_cases, figures_verdict(item.gates, margin))
+
+
+def _verdict_by_cases(figure: PairedFigure, margin: float | None) -> ChangeVerdict:
     beyond_chance = figure.adjusted_p_value <= LEVEL
     if beyond_chance and figure.change < 0:
         return "improvement"
@@ -257,26 +263,11 @@ def _verdict(item: PropertyComparison, figure: PairedFigure | None, margin: floa
 
 
 def _metrics(old: PropertyReport, new: PropertyReport) -> list[MetricChange]:
-    before, after = ({_key(m.name, m.slice): m for m in report.metrics} for report in (old, new))
+    before, after = ({figure_key(m.name, m.slice): m for m in report.metrics} for report in (old, new))
     return [
         MetricChange(name=key[0], slice=(after.get(key) or before[key]).slice, base=before.get(key), candidate=after.get(key))
         for key in dict.fromkeys([*after, *before])
     ]
-
-
-def _gates(old: PropertyReport, new: PropertyReport) -> list[GateChange]:
-    """Gates by metric, slice and side."""
-    before, after = (
-        {(*_key(gate.metric, gate.slice), gate.min is None): gate for gate in report.gates} for report in (old, new)
-    )
-    return [
-        GateChange(metric=key[0], slice=(after.get(key) or before[key]).slice, base=before.get(key), candidate=after.get(key))
-        for key in dict.fromkeys([*after, *before])
-    ]
-
-
-def _key(name: str, where: Mapping[str, Any]) -> tuple[str, str]:
-    return name, repr(sorted((key, str(value)) for key, value in where.items()))
 
 
 def _run(report: RunReport) -> ComparedRun:

@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from aitest_lib.reports import plots
 from aitest_lib.reports.compare_text import (
-    change_words,
     gate_words,
     margin_words,
     metric_values,
+    overview_change,
     points,
     run_words,
     verdict_words,
@@ -74,7 +74,7 @@ def _property(item: PropertyComparison, reach: float, limit: int, place: int) ->
         "id": f"p{place}",
         "p": item,
         "mark": _mark(item, reach),
-        "change": "" if item.test is None else change_words(item.test),
+        "change": overview_change(item),
         "cases": [_case(case) for case in item.newly_failing[:limit]],
         "transforms": sorted({case.transform for case in item.newly_failing[:limit] if case.transform}),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitest_lib.reports.compare_text import change_words, gate_words, metric_values, points, run_words, verdict_words
+from aitest_lib.reports.compare_text import gate_words, metric_values, overview_change, points, run_words, verdict_words
 from aitest_lib.reports.comparison import ChangedCase, Comparison, PropertyComparison
 from aitest_lib.reports.tables import markdown, markdown_table, p_value, slice_label
 
@@ -56,7 +56,7 @@ def _overview(item: PropertyComparison, margin: float | None) -> list[str]:
         item.property,
         verdict_words(item.verdict, margin),
         *(f"{value:,}" for value in figures),
-        "–" if test is None else change_words(test),
+        overview_change(item),
         "–" if test is None else p_value(test.adjusted_p_value),
     ]
 
@@ -64,8 +64,8 @@ def _overview(item: PropertyComparison, margin: float | None) -> list[str]:
 def _property(item: PropertyComparison) -> list[str]:
     lines = ["", f"## {item.property}", "", markdown(item.summary), ""]
     if item.gates:
-        rows = [[g.metric, slice_label(g.slice), gate_words(g.base), gate_words(g.candidate)] for g in item.gates]
-        lines += markdown_table(["gate", "slice", "base", "candidate"], rows)
+        rows = [[g.metric, slice_label(g.slice), *gate_words(g)] for g in item.gates]
+        lines += markdown_table(["gate", "slice", "base", "candidate", "change"], rows)
     lines += markdown_table(
         ["metric", "slice", "base", "candidate"],
         [[m.name, slice_label(m.slice), *metric_values(m)] for m in item.metrics],

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aitest_lib.reports.comparison import ChangeVerdict, Comparison, MetricChange, PairedFigure, PropertyComparison
-from aitest_lib.reports.report import GateResult
-from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, p_value, skip_reason
+from aitest_lib.reports.compare_figures import SHOWN, figure_key, figures_verdict
+from aitest_lib.reports.comparison import (
+    ChangeVerdict,
+    Comparison,
+    GateChange,
+    MetricChange,
+    Moved,
+    PairedFigure,
+    PropertyComparison,
+)
+from aitest_lib.reports.report import GateResult, Metric
+from aitest_lib.reports.tables import bound, clip, count, interval, listed, number, p_value, skip_reason, slice_label
 
 MAX_REASONS = 3
+MOVES: dict[Moved | None, str] = {"worse": "worse", "better": "better", "overlap": "bounds overlap", "lost": "undefined now"}
 
 
 def verdict_words(verdict: ChangeVerdict, margin: float | None = None, unit: str = "1") -> str:
@@ -53,9 +63,24 @@ def change_words(figure: PairedFigure) -> str:
     return f"{texts[0]} {figure.unit} [{texts[1]}, {texts[2]}]"
 
 
-def gate_words(gate: GateResult | None) -> str:
-    """What a gate asks for and how it ended."""
-    return "no such gate" if gate is None else f"{bound(gate)}: {gate.verdict}{', waived' if gate.waived else ''}"
+def gate_words(gate: GateChange) -> tuple[str, str, str]:
+    """A gate in both runs: its figure, what it asks for and how it ended; and whether the figure moved."""
+    told = [_gate(*one) for one in ((gate.base, gate.base_figure), (gate.candidate, gate.candidate_figure))]
+    return told[0], told[1], MOVES.get(gate.moved, "")
+
+
+def gate_changed(gate: GateChange) -> bool:
+    """Whether a gate asks or ends otherwise, or its figure was compared."""
+    return gate.moved is not None or _gate(gate.base, None) != _gate(gate.candidate, None)
+
+
+def overview_change(item: PropertyComparison) -> str:
+    """The change of a property in a table over all of them, by its cases or else by its figures."""
+    if item.test is not None:
+        return change_words(item.test)
+    told = _compared(item.gates)
+    moved = [f"{n} {word}" for word in ("worse", "better") if (n := sum(one.moved == word for one in told))]
+    return f"of {count(len(told), 'figure')} {', '.join(moved) or 'none moved'}" if told else "–"
 
 
 def headline(properties: Sequence[PropertyComparison], margin: float | None) -> str:
@@ -64,8 +89,9 @@ def headline(properties: Sequence[PropertyComparison], margin: float | None) -> 
     for item in properties:
         by_verdict.setdefault(item.verdict, []).append(item.property)
     if set(by_verdict) == {"no_evidence"}:
-        changed = any(item.cases.newly_failing or item.cases.fixed for item in properties)
-        more = "" if changed else "; every shared case ended as before"
+        told = [one for item in properties for one in _compared(item.gates)]
+        changed = any(item.cases.newly_failing or item.cases.fixed for item in properties) or not all(map(_same, told))
+        more = "" if changed else f"; every shared case ended as before{', and every figure is the same' if told else ''}"
         return f"No evidence of a change in {listed(by_verdict['no_evidence'])}{more}."
     # A name of a property never comes first: it must keep its small letter.
     order: tuple[tuple[ChangeVerdict, str], ...] = (
@@ -87,9 +113,8 @@ def summary(item: PropertyComparison, margin: float | None) -> str:
     sentences = []
     if item.candidate_status == "error" and item.base_status != "error":
         sentences.append("The candidate's run of this property ended in an error, the base's did not.")
-    if figure is not None:
-        sentences.append(_finding(item, figure, margin))
-    if cases.compared:
+    sentences += _findings(item, margin)
+    if cases.compared and figure is not None:
         wrong = (
             f" ({cases.newly_misclassified:,} because their seed is answered wrongly now)" if cases.newly_misclassified else ""
         )
@@ -97,7 +122,7 @@ def summary(item: PropertyComparison, margin: float | None) -> str:
             f"Of {count(cases.compared, 'case')} of {count(item.shared_seeds, 'shared seed')}, {cases.newly_failing:,} newly "
             f"fail{wrong}, {cases.fixed:,} are fixed, {cases.still_failing:,} still fail."
         )
-    elif figure is None:
+    elif not sentences:
         sentences.append("No case passed or failed in both runs, so nothing could be tested.")
     if cases.newly_unanswered:
         sentences.append(f"{count(cases.newly_unanswered, 'case')} that the base answered got no usable answer.")
@@ -116,11 +141,7 @@ def summary(item: PropertyComparison, margin: float | None) -> str:
 
 def metric_values(item: MetricChange) -> tuple[str, str]:
     """Both values as text, each with its bounds."""
-    texts = [
-        "–" if m is None else f"{number(m.value, m.unit)} {interval(m.low, m.high)}".strip()
-        for m in (item.base, item.candidate)
-    ]
-    return texts[0], texts[1]
+    return _value(item.base), _value(item.candidate)
 
 
 def run_words(comparison: Comparison) -> list[tuple[str, str]]:
@@ -137,14 +158,75 @@ def run_words(comparison: Comparison) -> list[tuple[str, str]]:
     return lines
 
 
-def _finding(item: PropertyComparison, figure: PairedFigure, margin: float | None) -> str:
-    words = verdict_words(item.verdict, margin, figure.unit)
+def _findings(item: PropertyComparison, margin: float | None) -> list[str]:
+    """What cases and figures show, first, behind the words of the verdict, that of the two which shows it."""
+    by_cases = "" if item.test is None else _by_cases(item.test)
+    by_figures = _by_figures(item.gates)
+    told_by_figures = item.verdict in SHOWN and figures_verdict(item.gates, margin) == item.verdict
+    found = list(filter(None, [by_figures, by_cases] if told_by_figures else [by_cases, by_figures]))
+    words = verdict_words(item.verdict, margin, "1" if item.test is None else item.test.unit)
+    return [
+        f"{words[:1].upper()}{words[1:]}: {text}" if place == 0 else f"{text[:1].upper()}{text[1:]}"
+        for place, text in enumerate(found)
+    ]
+
+
+def _by_cases(figure: PairedFigure) -> str:
     alone, adjusted = p_value(figure.p_value), p_value(figure.adjusted_p_value)
     p = f"p = {alone}".replace("= <", "< ") + ("" if adjusted == alone else f", {adjusted} after Holm")
     return (
-        f"{words[:1].upper()}{words[1:]}: the {figure.metric} went from {number(figure.base)} to {number(figure.candidate)}, "
+        f"the {figure.metric} went from {number(figure.base)} to {number(figure.candidate)}, "
         f"{change_words(figure)} ({p}; {figure.method}, {count(figure.seeds, 'seed')})."
     )
+
+
+def _by_figures(gates: Sequence[GateChange]) -> str:
+    """Which of the gates' figures moved, and by what that is told."""
+    told = _compared(gates)
+    if not told:
+        return ""
+    of = f"of {count(len(told), 'figure')} that gates judge, each over all rows of its run,"
+    if all(map(_same, told)):
+        return f"{of} every one is as before."
+    groups: tuple[tuple[Moved, str], ...] = (
+        ("worse", "worse beyond chance"),
+        ("lost", "undefined now"),
+        ("better", "better beyond chance"),
+    )
+    parts = []
+    for moved, words in groups:
+        found = [one for one in told if one.moved == moved]
+        if found:
+            more = [f"{len(found) - MAX_REASONS:,} more"] if len(found) > MAX_REASONS else []
+            parts.append(f"{len(found):,} {words}: {listed([*map(_step, found[:MAX_REASONS]), *more])}")
+    if not parts:
+        return f"{of} none moved beyond chance, as far as their bounds tell."
+    apart = any(one.moved in ("worse", "better") for one in told)
+    how = " (their one-sided bounds in the two runs do not overlap, which is stricter than a test)" if apart else ""
+    return f"{of} {'; '.join(parts)}{how}."
+
+
+def _step(gate: GateChange) -> str:
+    where = f" ({clip(slice_label(gate.slice), 80)})" if gate.slice else ""
+    return f"{clip(gate.metric, 40)}{where} from {_value(gate.base_figure)} to {_value(gate.candidate_figure)}"
+
+
+def _compared(gates: Sequence[GateChange]) -> list[GateChange]:
+    """Gates whose figures were compared, one a figure."""
+    return list({figure_key(gate.metric, gate.slice): gate for gate in gates if gate.moved is not None}.values())
+
+
+def _same(gate: GateChange) -> bool:
+    return gate.base_figure == gate.candidate_figure
+
+
+def _gate(gate: GateResult | None, figure: Metric | None) -> str:
+    asked = "no such gate" if gate is None else f"{bound(gate)}: {gate.verdict}{', waived' if gate.waived else ''}"
+    return asked if figure is None else f"{_value(figure)}; {asked}"
+
+
+def _value(figure: Metric | None) -> str:
+    return "–" if figure is None else f"{number(figure.value, figure.unit)} {interval(figure.low, figure.high)}".strip()
 
 
 def _reason(text: str) -> str:

@@ -15,6 +15,8 @@ Area = Literal["gates", "data", "settings", "model", "versions"]
 # Worst first. `no_evidence`: the cases could not show a change; `non_inferior`, `not_shown`: with a margin alone.
 ChangeVerdict = Literal["regression", "not_comparable", "not_shown", "no_evidence", "non_inferior", "improvement"]
 Now = Literal["failed", "misclassified_seed"]
+# Of a gate's figure: its bounds in the two runs lie apart, or overlap; lost: the candidate's is undefined.
+Moved = Literal["worse", "better", "overlap", "lost"]
 
 
 class _Record(BaseModel):
@@ -104,12 +106,17 @@ class MetricChange(_Record):
 
 
 class GateChange(_Record):
-    """One gate in both runs; None where a run does not have it."""
+    """One gate in both runs and the figure that it judges; None where a run does not have it. `moved`: how the figure changed
+    by its one-sided bounds, for properties whose verdict lies in figures (groups, pairs, directions); None elsewhere, where
+    the base's is undefined, and where neither side of the figure is the better one."""
 
     metric: str
     slice: dict[str, Any]
     base: GateResult | None
     candidate: GateResult | None
+    base_figure: Metric | None = None
+    candidate_figure: Metric | None = None
+    moved: Moved | None = None
 
 
 class ChangedCase(_Record):

@@ -12,9 +12,11 @@ from rich.text import Text
 from aitest_flows.render import print_table
 from aitest_lib.reports.compare_text import (
     change_words,
+    gate_changed,
     gate_words,
     margin_words,
     metric_values,
+    overview_change,
     points,
     run_words,
     verdict_words,
@@ -79,14 +81,14 @@ def _print_overview(found: Comparison, console: Console) -> None:
         c, test = item.cases, item.test
         figures = (c.newly_failing, c.fixed, c.still_failing, c.new, c.gone)
         p = "–" if test is None else p_value(test.adjusted_p_value)
-        rows.append((item.property, *(f"{value:,}" for value in figures), "–" if test is None else _change(item), p))
+        rows.append((item.property, *(f"{value:,}" for value in figures), _change(item), p))
     columns = ["property", "newly\nfailing", "fixed", "still\nfailing", "new", "gone", "change", "p"]
     print_table("Cases", columns, rows, console)
 
 
 def _change(item: PropertyComparison) -> str:
     if item.test is None:
-        return "–"
+        return overview_change(item)
     return points(item.test.change) if item.test.unit == "1" else change_words(item.test).partition(" [")[0]
 
 
@@ -99,17 +101,12 @@ def _print_property(item: PropertyComparison, found: Comparison, console: Consol
     console.print()
     console.print(Text.assemble((item.property, "bold"), ("" if said else f" {words}", style)))
     console.print(Padding(summary, (0, 0, 0, 2)))
-    gates = [gate for gate in item.gates if gate_words(gate.base) != gate_words(gate.candidate)]
-    if gates:
-        rows = [
-            (
-                f"{gate.metric}, {slice_label(gate.slice)}" if gate.slice else gate.metric,
-                gate_words(gate.base),
-                gate_words(gate.candidate),
-            )
-            for gate in gates[:MAX_ROWS]
-        ]
-        _print_part(["gate", "base", "candidate"], rows, console)
+    rows = [
+        (f"{gate.metric}, {slice_label(gate.slice)}" if gate.slice else gate.metric, *gate_words(gate))
+        for gate in filter(gate_changed, item.gates)
+    ]
+    if rows:
+        _print_part(["gate", "base", "candidate", "change"], rows[:MAX_ROWS], console)
     whole = [(m.name, *metric_values(m)) for m in item.metrics if not m.slice]
     _print_part(["metric", "base", "candidate"], whole, console)
     parts = [c for c in item.components if c.transform is not None]

@@ -197,3 +197,27 @@ def test_a_regressor(project):
     cooks = int((data["job"] == "cook").sum())
     assert item["test"]["candidate"] == pytest.approx(20 * cooks / 200, rel=1e-3)
     assert item["cases"]["newly_failing"] == cooks
+
+
+def test_groups_are_compared_by_their_figures(project):
+    gates = {"impact_ratio": {"min": 0.5}, "statistical_parity_gap": {"max": 0.3}}
+    groups = [{"property": "tabular.group_fairness", "gates": gates}]
+    with serving(income) as server:
+        project.fill(server, people(400), properties=groups, suite={"data": {**SUITE["data"], "favorable": "high"}})
+        base, again = project.run(), project.run()
+        server.label = lambda row: "low" if row[4] == "F" else income(row)
+        project.change("card.yaml", revision="2")
+        candidate = project.run()
+    assert property_of(base, "tabular.group_fairness")["status"] == "passed"
+    assert property_of(candidate, "tabular.group_fairness")["cases"]["failed"] == 0
+    runs = [report["run_id"] for report in (base, again, candidate)]
+    item = property_of(compare(project, runs[0], runs[2]), "tabular.group_fairness")
+    assert (item["verdict"], item["test"], item["cases"]["newly_failing"]) == ("regression", None, 0)
+    ratio = next(gate for gate in item["gates"] if gate["metric"] == "impact_ratio")
+    assert (ratio["base"]["verdict"], ratio["candidate"]["verdict"], ratio["moved"]) == ("passed", "failed", "worse")
+    assert ratio["base_figure"]["low"] > 0.5 and ratio["candidate_figure"]["value"] == 0
+    assert project.here("compare", runs[0], runs[2], "--fail-on-regression").code == 1
+    assert project.here("compare", runs[2], runs[0], "--fail-on-regression").code == 0
+    same = compare(project, runs[0], runs[1])
+    assert same["verdict"] == "no_evidence" and "every figure is the same" in same["headline"]
+    assert project.here("compare", runs[0], runs[1], "--fail-on-regression").code == 0
