@@ -23,12 +23,13 @@ from prefect import task
 from aitest_lib.errors import AitestError, InputError, UnavailableError
 from aitest_lib.reports.bias_audit import bias_audit_csv
 from aitest_lib.reports.html import render_html
-from aitest_lib.reports.report import FailingCase, Metric, PropertyReport, RunReport
+from aitest_lib.reports.report import FailingCase, PropertyReport, RunReport
 from aitest_lib.reports.tables import markdown
 from aitest_lib.surrogates.tree import Tree
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.figures import figures
+from aitest_tasks.metric_names import distinct_names, metric_values, slug
 from aitest_tasks.runs import Run, open_run
 from aitest_tasks.settings import Settings, current
 from aitest_tasks.tracking_database import holds_nothing, make_database
@@ -204,7 +205,8 @@ class Tracking:
     def _log_parameters(self, run_id: str, parameters: dict[str, Any]) -> None:
         from mlflow.entities import Param
 
-        given = [Param(_slug(name), str(value)[:6000]) for name, value in parameters.items() if value is not None]
+        names = distinct_names({name: name for name in parameters})
+        given = [Param(names[name], str(value)[:6000]) for name, value in parameters.items() if value is not None]
         if given:
             self.client.log_batch(run_id, params=given)
 
@@ -262,8 +264,10 @@ def log_property(run_uri: str, property_index: int, report: dict[str, Any], scor
         parameters=parameters,
     )
     tracking.text(child, found.model_dump_json(indent=1), "report.json")
-    for name, figure in figures(found).items():
-        tracking.text(child, figure, f"figures/{_slug(name)}.svg")
+    drawn = figures(found)
+    files = distinct_names({name: name for name in drawn})
+    for name, figure in drawn.items():
+        tracking.text(child, figure, f"figures/{files[name]}.svg")
     if found.groups is not None:
         tracking.text(child, bias_audit_csv(found.groups), "bias_audit.csv")
     if "tree" in scored:
@@ -282,7 +286,7 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     values |= {f"queries/{name}": float(count) for name, count in report.queries.model_dump().items()}
     for shown_name, found in report.named.items():
         # MLflow takes no brackets: the second of a name is `name_2`.
-        values |= {f"{_slug(shown_name)}/{name}": value for name, value in metric_values(found.metrics).items()}
+        values |= {f"{slug(shown_name)}/{name}": value for name, value in metric_values(found.metrics).items()}
     verdicts = "; ".join(f"{name} {found.status}" for name, found in report.named.items())
     note = markdown(f"{report.status.capitalize()}: {verdicts}")
     tracking.log(run.run_id, metrics=values, tags={"aitest.status": report.status, NOTE: note})
@@ -293,22 +297,6 @@ def log_run(tracking: Tracking, run: Run, report: RunReport, failures: dict[str,
     if failed:
         tracking.table(run.run_id, failure_table(failed), "failures.json")
     tracking.end(run.run_id)
-
-
-def metric_values(metrics: list[Metric]) -> dict[str, float]:
-    """Metrics and their bounds under MLflow names: `pass_rate`, `numeric_noise_0.1/pass_rate`, …; undefined ones left out."""
-    values: dict[str, float] = {}
-    for metric in metrics:
-        where = dict(metric.slice)
-        if "transform" in where:  # comes first, whatever the order in which the report was read
-            prefix = _slug("_".join(str(value) for value in (where.pop("transform"), *where.values())))
-        else:
-            prefix = "/".join(_slug(f"{key}_{value}") for key, value in where.items())
-        name = f"{prefix}/{metric.name}" if prefix else metric.name
-        for suffix, value in (("", metric.value), ("_low", metric.low), ("_high", metric.high)):
-            if value is not None:
-                values[name + suffix] = value
-    return values
 
 
 def failure_table(failures: list[FailingCase]) -> pd.DataFrame:
@@ -343,10 +331,6 @@ def flatten(data: Any, prefix: str = "") -> dict[str, Any]:
     if isinstance(data, list):
         return {prefix: json.dumps(data, ensure_ascii=False)} if data else {}
     return {prefix: data}
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.\-/]+", "_", text).strip("_") or "value"
 
 
 def is_away(error: Exception) -> bool:

@@ -4,7 +4,10 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from fairness_projects import RATIO, Model, asked, by_merit, plain
+from planted_pairs import INPUTS
 from projects import is_calm, people, property_of
 
 LEGAL = re.compile(r"[A-Za-z0-9_\-./]+")
@@ -66,6 +69,24 @@ def test_metrics_with_bounds_and_the_report_as_it_is(recorded, tmp_path):
     for suffix, value in (("", noise["value"]), ("_low", noise["low"]), ("_high", noise["high"])):
         assert child.data.metrics[f"numeric_noise_0.1/pass_rate{suffix}"] == pytest.approx(value)
     assert {"report.json", "figures"} <= {artifact.path for artifact in mlflow.list_artifacts(child.info.run_id)}
+
+
+def test_groups_of_any_name_have_their_own_metrics(project):
+    data = plain(300).assign(性别=np.tile(["男", "女"], 150), car=np.tile(["w/", "w/o", "../x" * 60], 100))
+    protected = {"age": {"cut_at": [40]}, "性别": {}, "car": {}}
+    report = asked(project, Model(by_merit, [*INPUTS, "性别", "car"]), data, RATIO, given={"protected": protected})
+    mlflow = client(project)
+    [child] = mlflow.search_runs(
+        [mlflow.get_run(report["run_id"]).info.experiment_id], "tags.`aitest.property` = 'tabular.group_fairness'"
+    )
+    [found] = report["properties"]
+    rates = {str(item["slice"]): item for item in found["metrics"] if item["name"] == "selection_rate"}
+    logged = {name: value for name, value in child.data.metrics.items() if name.endswith("/selection_rate")}
+    assert sorted(logged.values()) == pytest.approx(sorted(item["value"] for item in rates.values() if item["slice"]))
+    assert logged["age_lt_40/selection_rate"] == pytest.approx(rates["{'age': '< 40'}"]["value"])
+    assert logged["age_ge_40/selection_rate"] == pytest.approx(rates["{'age': '>= 40'}"]["value"])
+    drawn = [item.path for item in mlflow.list_artifacts(child.info.run_id, "figures")]
+    assert len(drawn) == len(set(drawn)) and drawn
 
 
 def test_failures_are_an_mlflow_table(recorded, tmp_path):
