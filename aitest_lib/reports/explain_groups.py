@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aitest_lib.reports.fairness_view import (
     RATES,
     columns_words,
+    few_rows,
     figure_name,
     rate_of,
     rate_words,
@@ -14,6 +15,7 @@ from aitest_lib.reports.fairness_view import (
     selected_words,
     titles,
     undefined_ratios,
+    whole_ratio_words,
     worst_apart,
     worst_group,
 )
@@ -117,6 +119,9 @@ def _attribute(item: Attribute, title: str) -> str:
         said.append(f"{_worst(item, worst, named=False)}{_p(item)}")
     elif item.unjudged is None and undefined_ratios(item):
         said.append(f"every impact ratio is undefined: {_reason(undefined_ratios(item)[0])}")
+    few = few_rows(item)
+    if few is not None:
+        said.append(f"the reference has {count(few, 'row')} only, `min_group_share` would leave such groups out")
     widest = _widest(item)
     apart = worst_apart(item)
     if apart is not None and worst is not None and apart is not worst:
@@ -133,13 +138,14 @@ def _attribute(item: Attribute, title: str) -> str:
 
 
 def _worst(item: Attribute, group: FairGroup, named: bool = True) -> str:
-    """The lowest impact ratio of an attribute and the gap that goes with it."""
+    """The lowest impact ratio of an attribute, with the bounds of its gate, and the gap that goes with it."""
     rate = rate_of(group)
     gap = "" if rate is None or rate.gap is None else f", difference {number(rate.gap)} {interval(rate.gap_low, rate.gap_high)}"
     kind = "named in the suite" if item.declared else "the most favoured group"
     reference = f"{clip(item.reference, 40)}, {kind}" if item.reference else "the reference group"
     where = f" by {clip(item.name, 40)}" if named else ""
-    return f"the lowest impact ratio{where} is {ratio_words(group)}, of {_sized(group)} beside {reference}{gap.rstrip()}"
+    ratio = whole_ratio_words(item)
+    return f"the lowest impact ratio{where} is {ratio}, of {_sized(group)} beside {reference}{gap.rstrip()}"
 
 
 def _sized(group: FairGroup) -> str:

@@ -12,6 +12,10 @@ from aitest_lib.reports.tables import clip, interval, number
 NAME = 24  # characters of a group or a column
 ROWS, RATE, RATIO = 9, 9, 24  # of the figures
 NARROWEST = NAME + ROWS + RATE + RATIO
+WHOSE_BOUNDS = (
+    "bounds of one group beside the reference are its own; those of the attribute and of its gate hold at once for all pairs "
+    "of groups that are compared"
+)
 MAX_LINES = 30  # groups of an attribute, and columns
 
 
@@ -23,6 +27,8 @@ def fairness_lines(report: PropertyReport, width: int) -> list[str]:
         attributes = report.groups.attributes
         for item, title in zip(attributes, titles(attributes), strict=True):
             lines += _groups(item, title, width)
+        if any(item.ratio is not None for item in attributes):
+            lines += wrap(WHOSE_BOUNDS, width)
     if report.pairs and report.pairs.prevalence is not None:
         lines += ["", *_pairs(report.pairs, width)]
     if report.directions:

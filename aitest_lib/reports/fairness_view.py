@@ -10,6 +10,7 @@ from aitest_lib.reports.report import PropertyReport
 from aitest_lib.reports.tables import clip, interval, listed, number
 
 RATES = ("selection_rate", "scoring_rate")  # the share of a group that is selected, by decisions and by scores
+FEW_ROWS = 30  # of a reference group, below which one that the data chose may be so by chance
 _UP = ("increasing", "never_hurts")
 
 
@@ -71,6 +72,18 @@ def shown_groups(item: Attribute, most: int) -> list[FairGroup]:
 def rate_words(figure: GroupFigure | None) -> str:
     """A figure with its bounds."""
     return "undefined" if figure is None else f"{number(figure.value)} {interval(figure.low, figure.high)}".rstrip()
+
+
+def whole_ratio_words(item: Attribute) -> str:
+    """The lowest impact ratio of an attribute with its bounds, those of its gate."""
+    return f"{number(item.ratio)} {interval(item.ratio_low, item.ratio_high)}".rstrip()
+
+
+def few_rows(item: Attribute) -> int | None:
+    """The rows of a reference that the data chose among several groups and that has too few to stand for much; None of any
+    other."""
+    rows = next((group.rows for group in item.groups if group.reference), FEW_ROWS)
+    return rows if rows < FEW_ROWS and len(item.groups) > 1 and not item.declared else None
 
 
 def ratio_words(group: FairGroup) -> str:

@@ -68,7 +68,8 @@ class Attribute(Record):
     `favorable`: the answer that is meant; None for scores and numbers, where a row is selected if its score is above the
     median of all. `declared`: the suite names the reference. `cut`: how numbers were made groups. `excluded`: groups that
     are left out by request, with their rows. `p_value`: of "all groups are served alike", over all pairs at once.
-    `unjudged`: why the groups cannot be judged as a whole."""
+    `unjudged`: why the groups cannot be judged as a whole. `ratio`: the lowest impact ratio, as gates judge it: its bounds hold
+    for all pairs of groups at once (with a declared reference for all groups beside it)."""
 
     name: str
     columns: list[str]
@@ -77,6 +78,9 @@ class Attribute(Record):
     declared: bool = False
     groups: list[FairGroup]
     pairs: list[GroupPair] = Field(default_factory=list)
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
     excluded: dict[str, int] = Field(default_factory=dict)
     cut: str | None = None
     p_value: float | None = None

@@ -34,6 +34,14 @@ GAPS = {
 }
 
 
+RATE_WORDS = {  # what a rate is called before its value, and the rows that it is of
+    TRUE_POSITIVE: ("true positive rate ", " that deserve it"),
+    FALSE_POSITIVE: ("false positive rate ", " that do not deserve it"),
+    PRECISION: ("precision ", " decided favourably"),
+    AVERAGE_ODDS: ("mean of true and false positive rate ", ""),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compared:
     """The groups of an attribute, most favoured first, and the one that the others stand beside (`base`).
@@ -85,11 +93,14 @@ class Compared:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One group of a contrast: its figure `of` so many rows."""
+    """One group of a contrast: its figure `of` so many rows. `rate`: which figure that is, and `which` rows, where the name of
+    the contrast does not say so."""
 
     name: str
     value: float
     of: int
+    rate: str = ""
+    which: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +244,9 @@ def contrast_note(
     worst = next((one for one in defined if one.estimate.value == found.value), None)
     if worst is None:
         return None
-    lower, higher = (f"{one.name} ({one.value:{number}} of {row_count(one.of)})" for one in (worst.lower, worst.higher))
+    lower, higher = (
+        f"{one.name} ({one.rate}{one.value:{number}} of {row_count(one.of)}{one.which})" for one in (worst.lower, worst.higher)
+    )
     text = f"lowest: {lower} against {higher}"
     if all(one.estimate.interval is None for one in defined):
         return text
@@ -248,4 +261,6 @@ def contrast_note(
 def _side(group: GroupRates, rate: str) -> Side:
     parts = [TRUE_POSITIVE, FALSE_POSITIVE] if rate == AVERAGE_ODDS else [rate]
     value = sum(group.rates[part].value or 0.0 for part in parts) / len(parts)
-    return Side(name=group.name, value=value, of=group.rows if rate == AVERAGE_ODDS else group.counts[rate][1])
+    named, which = RATE_WORDS.get(rate, ("", ""))
+    rows = group.rows if rate == AVERAGE_ODDS else group.counts[rate][1]
+    return Side(name=group.name, value=value, of=rows, rate=named, which=which)

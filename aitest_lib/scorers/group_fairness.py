@@ -144,6 +144,8 @@ def attribute_figures(
     )
     told_apart: dict[str, Any] = {ONE_OF_SEVERAL: favorable} if one_of_several else {}
     figures = component_figures(compared, {"attribute": name} | told_apart, rate_name, ratio_name)
+    [whole] = [figure.estimate for figure in figures if figure.name == ratio_name]
+    ratio_low, ratio_high = finite_bounds(whole, confidence)
     sizes = np.bincount(chosen.groups.codes, minlength=len(chosen.groups.names)).tolist()
     rest = rows.rest_gaps() if len(rates) > 1 else {}
     rest_p = dict(zip(rest, holm([two_sided(gap) for gap in rest.values()]).tolist(), strict=True))
@@ -166,6 +168,9 @@ def attribute_figures(
         declared=chosen.reference is not None,
         groups=records,
         pairs=_pairs(compared),
+        ratio=whole.value,
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
         excluded=chosen.excluded,
         cut=groups.cut,
         p_value=alike(compared.rates),
@@ -179,7 +184,8 @@ def _only(of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _group_figures(compared: Compared, place: int, slice: dict[str, Any], rate_name: str, ratio_name: str) -> list[Figure]:
-    """The rates of a group and its contrasts with the reference; the worst case holds whichever way a gate looks."""
+    """The rates of a group and its contrasts with the reference, those of the reference itself known; the worst case holds
+    whichever way a gate looks."""
     own, below, above = compared.rates[place], compared.below[place], compared.above[place]
     figures = [
         Figure(
@@ -191,8 +197,6 @@ def _group_figures(compared: Compared, place: int, slice: dict[str, Any], rate_n
         )
         for rate, estimate in own.rates.items()
     ]
-    if place == compared.base_place:
-        return figures
     base = compared.base_place
     other, other_below, other_above = compared.rates[base], compared.below[base], compared.above[base]
     contrasts: list[tuple[str, str, Callable[[GroupRates, GroupRates, str], Estimate], bool | None]]
@@ -202,8 +206,9 @@ def _group_figures(compared: Compared, place: int, slice: dict[str, Any], rate_n
     if TRUE_POSITIVE in own.rates:
         contrasts += [(named, rate, difference, None) for rate, named in DIFFERENCES.items()]
     for named, rate, contrast, better in contrasts:
-        estimate = compared.beside(contrast(own, other, rate))
-        worst = (contrast(below, other_above, rate), contrast(above, other_below, rate)) if compared.erring else None
+        estimate = compared.beside(contrast(own, other, rate)) if place != base else _known(contrast(own, own, rate))
+        erring = compared.erring and place != base
+        worst = (contrast(below, other_above, rate), contrast(above, other_below, rate)) if erring else None
         figures.append(
             Figure(
                 name=named,
@@ -214,6 +219,17 @@ def _group_figures(compared: Compared, place: int, slice: dict[str, Any], rate_n
             )
         )
     return figures
+
+
+def _known(estimate: Estimate) -> Estimate:
+    """A contrast of a group with itself, which is known and not estimated."""
+    if estimate.value is None:
+        return estimate
+    return replace(estimate, interval=partial(_at_a_point, estimate.value), rows=None)
+
+
+def _at_a_point(value: float, confidence: float) -> tuple[float, float]:
+    return value, value
 
 
 def _hull(estimate: Estimate, below: Estimate, above: Estimate) -> Estimate:

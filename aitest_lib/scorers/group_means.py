@@ -43,7 +43,7 @@ def mean_figures(
     `answers`, `labels` (n,), finite where there is a usable answer. By group `mean_answer` and, with labels, `mean_error`
     (answer minus label) and `mae`; for the attribute the largest gap in each between groups, or to a declared reference:
     `mean_answer_gap`, `mean_error_gap`, `mae_gap`. Intervals: Student's and Welch's. A number could be anything where the
-    model gave none, so that a gate on a gap cannot pass with errors.
+    model gave none, so that no gate on such a figure passes with errors in its groups.
     """
     chosen = choose_groups(attribute.name, groups, reference, smallest_share)
     failed = errors if errors is not None else np.zeros(len(chosen.kept), bool)
@@ -59,6 +59,8 @@ def mean_figures(
         name: dict(zip(attribute.columns, parts, strict=True)) for name, parts in zip(among.names, among.parts, strict=True)
     }
     comparisons = 1 if attribute.declared else len(among.names)
+    without = np.bincount(chosen.groups.codes[~answered], minlength=len(chosen.groups.names)).tolist()
+    unanswered = dict(zip(chosen.groups.names, without, strict=True))
     figures: list[Figure] = []
     more: dict[str, list[GroupFigure]] = {group.name: [] for group in attribute.groups}
     for name, column in values.items():
@@ -68,7 +70,14 @@ def mean_figures(
         for mean in means:
             better = False if name == MAE else None
             figures.append(
-                Figure(name=name, estimate=mean.estimate(), slice=slices[mean.name], unit=UNIT, higher_is_better=better)
+                Figure(
+                    name=name,
+                    estimate=mean.estimate(),
+                    slice=slices[mean.name],
+                    pessimistic=_any_number(unanswered[mean.name], mean.rows),
+                    unit=UNIT,
+                    higher_is_better=better,
+                )
             )
             gap = None if mean.name == base.name else at_once(mean_difference(mean, base), comparisons)
             more[mean.name].append(_record(name, mean, gap, confidence))
@@ -91,13 +100,18 @@ def _gap_figure(attribute: Attribute, name: str, means: Sequence[GroupMean], con
         name=f"{name}_gap",
         estimate=from_zero(found),
         slice={"attribute": attribute.name},
-        pessimistic=undefined(f"{row_count(errors)} without a usable answer could have any number", rows) if errors else None,
+        pessimistic=_any_number(errors, rows),
         note=contrast_note(contrasts, found, confidence, side=1, number=",.4g"),
         unit=UNIT,
         higher_is_better=False,
         component=True,
         unjudged=unjudged,
     )
+
+
+def _any_number(errors: int, rows: int) -> Estimate | None:
+    """The worst case of a mean: nothing is known where rows have no usable answer."""
+    return undefined(f"{row_count(errors)} without a usable answer could have any number", rows) if errors else None
 
 
 def _why_unjudged(means: Sequence[GroupMean]) -> str | None:

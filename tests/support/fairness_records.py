@@ -34,6 +34,8 @@ def attribute(
     """The groups of these counts beside the first of them."""
     base = next(iter(counts))
     made = [_group(group, counts, base, labelled) for group in counts]
+    others = [group for group in made if not group.reference and group.impact_ratio is not None]
+    lowest = min(others, key=lambda group: group.impact_ratio or 0.0, default=None)
     fields: dict[str, Any] = {
         "name": name,
         "columns": columns or [name],
@@ -41,6 +43,9 @@ def attribute(
         "reference": base,
         "groups": made,
         "pairs": _pairs(counts),
+        "ratio": lowest and lowest.impact_ratio,
+        "ratio_low": lowest and lowest.ratio_low,
+        "ratio_high": lowest and lowest.ratio_high,
         "p_value": None if more.get("unjudged") else 1e-9,
     }
     return Attribute(**(fields | more))
