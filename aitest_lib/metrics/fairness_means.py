@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from aitest_lib.data.groups import Groups
 from aitest_lib.stats.estimates import Estimate, t_quantile, undefined
 
+LARGEST = 1e75  # of a mean and its error, whose fourth powers a float has to hold
 NO_SEQUENCE = "numbers without limits have no bounds that stay valid at every look"
 
 
@@ -46,6 +47,7 @@ def group_means(
     """The mean of finite `values` (n,) in every group, in the order of `groups`.
 
     `units` (n,): what rows descend from; then the standard error is the linearised one between units (ultimate clusters).
+    A mean, or its error, beyond 1e75 is undefined.
     """
     found = []
     for place, name in enumerate(groups.names):
@@ -54,12 +56,16 @@ def group_means(
         if len(own) == 0:
             found.append(GroupMean(name=name, rows=0, value=None))
             continue
-        centre = float(own.mean())
-        totals = own - centre
-        if units is not None:
-            totals = np.bincount(np.unique(units[inside], return_inverse=True)[1], totals)
-        n = len(totals)
-        error = math.sqrt(n / (n - 1) * float(totals @ totals)) / len(own) if n > 1 else None
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = float(own.mean())
+            totals = own - centre
+            if units is not None:
+                totals = np.bincount(np.unique(units[inside], return_inverse=True)[1], totals)
+            n = len(totals)
+            error = math.sqrt(n / (n - 1) * float(totals @ totals)) / len(own) if n > 1 else None
+        if not (abs(centre) <= LARGEST and (error or 0.0) <= LARGEST):
+            found.append(GroupMean(name=name, rows=len(own), value=None))
+            continue
         found.append(GroupMean(name=name, rows=len(own), value=centre, error=error, degrees=n - 1, sequential=sequential))
     return found
 
@@ -85,7 +91,7 @@ def mean_difference(first: GroupMean, second: GroupMean) -> Estimate:
 
 
 def _nothing(group: GroupMean) -> str:
-    return f"{group.name}: none of its rows has a usable answer"
+    return f"{group.name}: {'its numbers are too large for a mean' if group.rows else 'none of its rows has a usable answer'}"
 
 
 def _alone(group: GroupMean) -> str:

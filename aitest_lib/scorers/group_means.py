@@ -52,7 +52,8 @@ def mean_figures(
     among = replace(chosen.groups, codes=chosen.groups.codes[answered])
     values = {MEAN_ANSWER: answers[places]}
     if labels is not None:
-        values[MEAN_ERROR] = answers[places] - labels[places]
+        with np.errstate(over="ignore"):  # what is too large is undefined
+            values[MEAN_ERROR] = answers[places] - labels[places]
         values[MAE] = np.abs(values[MEAN_ERROR])
     own_units = units[places] if units is not None else None
     slices = {

@@ -197,3 +197,15 @@ def test_no_gate_on_a_rate_of_a_group_passes_where_its_errors_could_undo_it():
     assert found.verdict == "inconclusive" and "not with the errors counted as failures" in found.reason
     assert judged(figures, "selection_rate", max=0.94, slice={"g": "a"}).verdict == "inconclusive"
     assert judged(figures, "selection_rate", min=0.8, slice={"g": "b"}).verdict == "passed"
+
+
+def test_numbers_that_are_too_large_for_a_mean_leave_it_undefined():
+    groups = Groups(codes=np.repeat([0, 1], 100), names=["a", "b"], parts=[("a",), ("b",)])
+    answers = np.where(np.arange(200) < 100, 1e308, np.arange(200.0))
+    answers[3] = -1e308
+    record, _ = attribute_figures("g", ["g"], groups, answers > 4, confidence=0.95, rate_name="scoring_rate")
+    found, figures = mean_figures(record, groups, answers, np.full(200, -1e308), confidence=0.95)
+    a, b = ({one.name: one for one in group.figures} for group in sorted(found.groups, key=lambda group: group.name))
+    assert (a["mean_answer"].value, a["mean_answer"].reason) == (None, "a: its numbers are too large for a mean")
+    assert b["mean_answer"].value == 149.5 and b["mae"].value is None
+    assert all(one.metric(0.95).value is None for one in figures if one.name == "mean_answer_gap")
