@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from aitest_lib.errors import InputError, unknown
+from aitest_lib.errors import InputError, nearest, unknown
 
 Location = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -282,10 +282,11 @@ def _may_be_secret(path: Location) -> bool:
 
 def _unknown_key(model: type[BaseModel], loc: Location) -> str:
     """What to say of a key that is not known where it stands, but perhaps at another place."""
-    key = str(loc[-1])
-    if places := sorted(set(_places(model, key)), key=len)[:3]:
-        return f"unknown key {key!r} here; did you mean {' or '.join(places)}?"
-    return unknown("key", key, _known_keys(model, loc))
+    key, here = str(loc[-1]), _known_keys(model, loc)
+    elsewhere = sorted(set(_places(model, key)), key=len)[:3]
+    if elsewhere and not nearest(key, here):
+        return f"unknown key {key!r} here; did you mean {' or '.join(elsewhere)}?"
+    return unknown("key", key, here)
 
 
 def _places(model: type[BaseModel], key: str, above: tuple[str, ...] = ()) -> Iterator[str]:

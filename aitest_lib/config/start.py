@@ -13,6 +13,7 @@ from aitest_lib.config.curl import CurlRequest, parse_curl
 from aitest_lib.config.request_shape import Shape, request_shape, usual_shape
 from aitest_lib.data.schema import Column, Profile
 from aitest_lib.properties.base import PropertySpec
+from aitest_lib.properties.tabular import GROUP_FAIRNESS
 from aitest_lib.types import Scalar
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "slug",
     "starting_card",
     "starting_suite",
+    "waits",
 ]
 
 MOST_CLASSES = 20  # whole numbers with more different values than this are a quantity, not classes
@@ -147,7 +149,7 @@ def starting_suite(
         lines.append(f"  # favorable: {inline(classes[-1])}  # a guess: the answer that people want")
     if protected:
         lines += ["  # protected:  # a guess from the column names: uncomment what is protected in your case"]
-        lines += [f"  #   {inline(column)}: {{}}" for column in protected]
+        lines += [f"  #   {inline(column)}: {{}}{_cut_hint(profile[column])}" for column in protected]
     schema = [_schema_line(column) for column in profile.columns]
     empty = all(line.lstrip().startswith("#") for line in schema)
     lines += [f"  schema:{' {}' if empty else ''}  # inferred from the data; change what is wrong", *schema]
@@ -157,9 +159,13 @@ def starting_suite(
         own = property_lines(spec)
         if spec.by_directions:
             own.append(f"    directions: {{{inline(numbers[0])}: increasing}}  # how columns may move the answer")
-        waits = spec.by_directions or spec.by_protected  # for what only the user knows
-        lines += [f"  #{line.removeprefix(' ')}" for line in own] if waits else own
+        lines += [f"  #{line.removeprefix(' ')}" for line in own] if waits(spec) else own
     return "\n".join(lines) + "\n"
+
+
+def waits(spec: PropertySpec) -> bool:
+    """Does a property stand in a suite to start from as a comment, since it needs what only the user knows."""
+    return spec.by_directions or spec.by_protected
 
 
 def endpoint_head(curl: CurlRequest | None) -> list[str]:
@@ -201,11 +207,21 @@ def property_lines(spec: PropertySpec) -> list[str]:
     if spec.default_gates:
         lines.append("    gates:  # the usual bounds, not yours: set what your use needs")
         lines += [f"      {metric}: {_gate(gate)}" for metric, gate in spec.default_gates.items()]
+    if spec.name == GROUP_FAIRNESS.name:
+        lines.append("    min_group_share: 0.02  # smaller groups are left out, and listed")
     return lines
 
 
 def _gate(gate: Mapping[str, Any] | tuple[Mapping[str, Any], ...]) -> str:
     return _mapping(dict(gate)) if isinstance(gate, Mapping) else "[" + ", ".join(_mapping(dict(one)) for one in gate) + "]"
+
+
+def _cut_hint(column: Column) -> str:
+    """How the groups of a number come about, and how to have others; cut at its median, as an example."""
+    if not column.numeric or not column.quartiles:
+        return ""
+    middle = column.quartiles[len(column.quartiles) // 2]
+    return f"  # numbers are cut at their quartiles; {{cut_at: [{_number(middle)}]}} cuts elsewhere"
 
 
 def _schema_line(column: Column) -> str:

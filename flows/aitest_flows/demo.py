@@ -99,18 +99,19 @@ def run_demo(console: Console, settings: Settings, run: Run, modalities: Sequenc
     shutil.rmtree(folder, ignore_errors=True)
     number, aitest = 0, command()
     for modality in modalities:
-        demo = DEMOS[modality]
+        demo, pages = DEMOS[modality], []
         demo.files(folder / modality)
         for suite, what in demo.audits:
             number += 1
             console.print(f"{number}. {what}", style="bold", highlight=False)
             report = run(settings, load_suite(folder / modality / suite))
             _print_found(console, report)
+            pages.append(f"{aitest} report {report.run_id[:12]} -o {report.suite}.html")
         console.print(demo.told, markup=False, highlight=False)
         console.print("Look at it", style="bold")
         for line in (
             f"{aitest} show {report.run_id[:12]} --property {demo.look_at} --failures 10",
-            f"{aitest} report {report.run_id[:12]} -o report.html",
+            *pages,
             f"{aitest} open {report.run_id[:12]}        the run in the MLflow UI",
             f"{folder / modality}        the cards and suites to copy from",
         ):

@@ -40,6 +40,7 @@ _MAX_GATES = 25
 _MAX_UNANSWERED = 5
 _MAX_UNREADABLE = 5
 _MAX_METRICS = 12
+_MAX_PARAGRAPH = 40_000  # the gates close it: a cut at the usual length would lose the verdicts
 
 
 def print_report(
@@ -306,7 +307,7 @@ def _print_property(name: str, prop: PropertyReport, console: Console) -> None:
         _print_metrics(prop, console)
     text = prop.explanation or prop.reason
     if text:
-        console.print(Padding(Text(_line(text, 4000)), (0, 0, 0, 2)))
+        console.print(Padding(Text(_line(text, _MAX_PARAGRAPH)), (0, 0, 0, 2)))
     trees = tree_lines(prop.tree, console.width - 2) if prop.tree else []
     attacks = attack_lines(prop.adversarial, console.width - 2) if prop.adversarial else []
     speech = speech_lines(prop.speech, console.width - 2) if prop.speech else []

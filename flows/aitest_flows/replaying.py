@@ -165,7 +165,7 @@ def _find_case(run: Run, report: RunReport, given: str) -> tuple[PropertyReport,
         )
     raise InputError(
         f"got CASE {given!r}, but no case of run {run_name} starts with it; `aitest show {run_name} --failures 10` shows some "
-        "(examples of a smallest flip are no cases, and cannot be replayed)"
+        "(examples that a search found, pairs or smallest flips, are no cases and cannot be replayed)"
     )
 
 

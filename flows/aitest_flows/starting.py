@@ -18,6 +18,7 @@ from aitest_lib.config.start import (
     slug,
     starting_card,
     starting_suite,
+    waits,
 )
 from aitest_lib.config.start_image import image_card, image_card_like, image_suite
 from aitest_lib.config.start_speech import speech_card, speech_card_like, speech_suite
@@ -79,7 +80,9 @@ def write_start(
     specs = [_applicable(spec, profile) for spec in specs_for(kind) if label is not None or not spec.needs_labels]
     suite = starting_suite(slug(name), CARD, file, label, profile, guess_protected(columns), specs, classes)
     _write(folder, {CARD: card, SUITE: suite})
-    notes = [*about, (SUITE, f"{len(columns)} columns, {len(specs)} properties; look through its comments")]
+    waiting = sum(waits(spec) for spec in specs)
+    later = f", {waiting} of them as comments: they need what only you know" if waiting else ""
+    notes = [*about, (SUITE, f"{len(columns)} columns, {len(specs)} properties{later}; look through its comments")]
     return [*notes, ("next", f"aitest probe {CARD} --data {data}, then aitest run {SUITE}")]
 
 

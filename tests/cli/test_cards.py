@@ -123,6 +123,12 @@ def test_what_cannot_be_started_is_one_message(options, message, project):
     assert not (project.folder / "model.yaml").exists()
 
 
+def test_a_start_says_how_many_properties_wait(project):
+    people(50).to_csv(project.folder / "data.csv", index=False)
+    done = project.here("init", "--data", "data.csv", "--label", "income")
+    assert done.code == 0 and "3 of them as comments: they need what only you know" in " ".join(done.text.split())
+
+
 def test_data_that_is_not_there_is_one_message(project):
     done = project.here("init", "--data", "clips", "--like", "vosk")
     assert done.code == 2 and "clips: there is no such file" in done.err

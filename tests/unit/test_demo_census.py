@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import report_sample as sample
+from rich.console import Console
 from scipy.stats import binomtest
 
+from aitest_flows.demo import run_demo
 from aitest_lib.config.card import load_card
-from aitest_lib.config.suite import check_fit, load_suite
+from aitest_lib.config.suite import LoadedSuite, check_fit, load_suite
 from aitest_lib.demo.census import CLASSES, DATA, LABEL, PLANTED, BrittleModel, SoundModel, demo_files
 from aitest_lib.errors import InputError
 from aitest_lib.models.opening import open_model
+from aitest_lib.reports.report import RunReport
+from aitest_tasks.settings import Settings
 
 INPUTS = load_card(DATA / "census_sound.yaml").card.inputs.columns or ()
 
@@ -184,3 +190,19 @@ def test_a_folder_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="give a folder"):
         demo_files(tmp_path / "file")
+
+
+def test_the_demonstration_names_a_page_for_each_of_its_audits(tmp_path: Path) -> None:
+    suites: list[str] = []
+
+    def audited(_: Settings, loaded: LoadedSuite) -> RunReport:
+        suites.append(loaded.suite.suite)
+        return sample.report(suite=suites[-1], run_id=f"{len(suites)}" * 32)
+
+    console = Console(file=io.StringIO(), width=200)
+    run_demo(console, Settings(tmp_path), audited, ["tabular"])
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert suites == ["census-sound", "census-brittle"]
+    for number, suite in enumerate(suites, 1):
+        assert f"report {f'{number}' * 12} -o {suite}.html" in shown

@@ -53,6 +53,13 @@ def test_only_the_named_properties_are_shown() -> None:
     assert "category_swap" not in text(out)
 
 
+def test_a_long_paragraph_keeps_its_end() -> None:
+    long = "By sex and race the selection rate is told. " * 400 + "5 of 6 gates passed."
+    out = console(200)
+    print_report(sample.report(properties=[PropertyReport(property="p", status="failed", explanation=long)]), out)
+    assert "5 of 6 gates passed." in " ".join(text(out).split()) and "…" not in text(out)
+
+
 def test_verdicts_that_need_attention_come_first_when_gates_are_many() -> None:
     gates = [GateResult(metric=f"m{i}", min=0.5, verdict="passed", reason="r") for i in range(40)]
     gates.append(GateResult(metric="last", min=0.5, verdict="failed", reason="r"))

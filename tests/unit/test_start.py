@@ -233,13 +233,14 @@ def test_suite_loads_and_decides_nothing_silently(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pandas(frame), data)
     profile = build_profile(TableSource(str(data)), None, {}, [], {"ok"})
     text = starting_suite(
-        "nightly", "card.yaml", "rows.parquet", "ok", profile, ["sex"], specs_for("tabular-classifier"), ["no", "yes"]
+        "nightly", "card.yaml", "rows.parquet", "ok", profile, ["sex", "age"], specs_for("tabular-classifier"), ["no", "yes"]
     )
     path = tmp_path / "suite.yaml"
     path.write_text(text, "utf-8")
     suite = load_suite(path).suite
     assert suite.data.protected == {} and suite.data.favorable is None
-    assert "#   sex: {}" in text and "# favorable: 'yes'" in text
+    assert "#   sex: {}\n" in text and "# favorable: 'yes'" in text
+    assert "#   age: {}  # numbers are cut at their quartiles; {cut_at: [30]} cuts elsewhere\n" in text
     assert (suite.data.columns["age"].min, suite.data.columns["age"].max) == (20, 41)
     assert (suite.data.columns["wage"].min, suite.data.columns["wage"].max) == (1.5, 3.25)
     every = [spec.name for spec in specs_for("tabular-classifier")]
@@ -249,8 +250,13 @@ def test_suite_loads_and_decides_nothing_silently(tmp_path: Path) -> None:
     assert set(robustness.gates) == {"pass_rate", "robust_accuracy_drop"} and robustness.transforms
     path.write_text(re.sub(r"(?m)^  # ", "  ", text), "utf-8")
     uncommented = load_suite(path).suite
-    assert [*uncommented.data.protected] == ["sex"] and uncommented.data.favorable == "yes"
+    assert [*uncommented.data.protected] == ["sex", "age"] and uncommented.data.favorable == "yes"
     assert [item.property for item in uncommented.properties] == every
+    shares = {item.property: item.min_group_share for item in uncommented.properties if item.min_group_share is not None}
+    assert shares == {"tabular.group_fairness": 0.02}
+    cut = re.sub(r"age: {}  # .*; ({cut_at: .*}) cuts elsewhere", r"age: \1", path.read_text("utf-8"))
+    path.write_text(cut, "utf-8")
+    assert load_suite(path).suite.data.protected["age"].cut_at == [30]
 
 
 READY = """# A service

@@ -145,6 +145,8 @@ class TestProperties:
             ({"gates": {"pass_rate": {"min": 0, "max": 1}}}, "got both bounds, expected exactly one of min, max"),
             ({"gates": {"pass_rate": []}}, "got a list of 0, expected a list of at least 1"),
             ({"gates": {"pass_rate": {"mni": 1}}}, "unknown key 'mni'; did you mean min?"),
+            ({"search": {"query": 100}}, "properties[0].search.query: unknown key 'query'; did you mean queries?"),
+            ({"url": "x"}, "properties[0].url: unknown key 'url' here; did you mean properties.voices."),
             ({"transforms": []}, "properties[0].transforms: got a list of 0, expected a list of at least 1"),
             ({"transforms": [{"epsilon": 1}]}, "this transform has no name; write e.g. {name: category_swap}"),
             ({"transforms": [{"name": "numeric_nose"}]}, "transforms[0].name: unknown transform 'numeric_nose'; did you mean"),
