@@ -209,3 +209,7 @@ def test_numbers_that_are_too_large_for_a_mean_leave_it_undefined():
     assert (a["mean_answer"].value, a["mean_answer"].reason) == (None, "a: its numbers are too large for a mean")
     assert b["mean_answer"].value == 149.5 and b["mae"].value is None
     assert all(one.metric(0.95).value is None for one in figures if one.name == "mean_answer_gap")
+    alone = Groups(codes=np.array([0, 1, 1]), names=["a", "b"], parts=[("a",), ("b",)])
+    record, _ = attribute_figures("g", ["g"], alone, np.array([1, 0, 1], bool), confidence=0.95)
+    found, _ = mean_figures(record, alone, np.array([1e308, -1.0, 1.0]), confidence=0.95)
+    assert {group.name: group.figures[-1].value for group in found.groups} == {"a": None, "b": 0.0}
