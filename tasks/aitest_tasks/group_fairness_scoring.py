@@ -56,7 +56,10 @@ def score_groups(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     # Who is treated worse no single row can show: it stands in the figures.
     _, log, writer, sample = log_seeds(run, config, book, base, by_label=False)
     attributes, left_out = attributes_of(run)
-    report, figures = _Groups(run, config, book, base, attributes).scored()
+    if base.answered.known.any():
+        report, figures = _Groups(run, config, book, base, attributes).scored()
+    else:
+        report, figures = GroupReport(selection="decision" if base.oracle.classifier else "number", rows=0), []
     report = report.model_copy(update={"proxies": proxies(run, list(run.suite.suite.data.protected)), "left_out": left_out})
     confidence = float(setting(run.suite.suite, config, "confidence"))
     protected = {name: groups for name, (columns, groups) in attributes.items() if len(columns) == 1}
