@@ -27,6 +27,7 @@ from aitest_tasks.transcripts import Transcripts, read_transcripts
 WER_TOLERANCE = 0.1  # by which the word error rate may rise and the case still pass
 UNINTELLIGIBLE = 0.5  # word error rate above which an untouched clip is not understood
 NOT_ASKED = "the query did not end"
+BY_LABEL = "label"  # the slice of a seed by its label
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,12 @@ class Baseline:
     descent: NDArray[np.int64] | None = None
     transcripts: Transcripts | None = None
     digests: NDArray[np.void] = field(default_factory=lambda: np.empty(0, "V16"))
+    by_label: SliceColumn | None = None  # the one of `columns` that is the label, and no column of the data
+
+    @property
+    def cuts(self) -> list[SliceColumn]:
+        """The slices by columns of the data alone."""
+        return [column for column in self.columns if column is not self.by_label]
 
     def values(self, book: AnswerBook, places: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np.float64]:
         """The answers at places as `answers` has them; `ranks`: those of the seeds that they belong to."""
@@ -129,11 +136,20 @@ def read_baseline(run: Run, book: AnswerBook, errors: Errors, config: PropertyCo
         answers = answer_values(book, places, None)
         oracle = regression_oracle(answers, labels, config.tolerance, config.seed_tolerance)
     right = oracle.right(answers, labels)
-    columns = slices.columns
+    columns, by_label = slices.columns, None
     if classifier and labels is not None:
-        columns.insert(0, SliceColumn("label", classes.names, labels.astype(np.int32)))
+        by_label = SliceColumn(_free_name(columns, run), classes.names, labels.astype(np.int32))
+        columns.insert(0, by_label)
     descent = descent_rows(run)
-    return Baseline(classes, oracle, answered, places, answers, labels, right, columns, descent, digests=ids)
+    return Baseline(classes, oracle, answered, places, answers, labels, right, columns, descent, digests=ids, by_label=by_label)
+
+
+def _free_name(columns: list[SliceColumn], run: Run) -> str:
+    """`label`, or another name where the data have a column of that name which is not the label."""
+    taken, name = {column.name for column in columns}, BY_LABEL
+    while name in taken:
+        name = f"{name} ({run.suite.suite.data.label})"
+    return name
 
 
 def _of_transcripts(

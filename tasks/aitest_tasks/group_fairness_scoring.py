@@ -32,7 +32,6 @@ from aitest_tasks.proxies import proxies
 from aitest_tasks.querying import answer_book, run_errors
 from aitest_tasks.runs import Run
 
-LABEL = "label"  # as slices call it
 LABEL_FREE = {  # figures that need no labels
     "impact_ratio",
     "statistical_parity_difference",
@@ -64,7 +63,7 @@ def score_groups(run: Run, index: int, config: PropertyConfig, job: dict[str, An
     confidence = float(setting(run.suite.suite, config, "confidence"))
     protected = {name: groups for name, (columns, groups) in attributes.items() if len(columns) == 1}
     figures += _unlabelled(config) if base.labels is None else []
-    columns = [*base.columns, *crossed_columns(protected, [one for one in base.columns if one.name != LABEL])]
+    columns = [*base.columns, *crossed_columns(protected, base.cuts)]
     ranked = rank_slices(columns, base.answered.known, ~base.right, confidence) if base.labels is not None else []
     return finish(run, config, figures, base, log, writer, sample, ranked, groups=report)
 
@@ -232,7 +231,7 @@ class _Groups:
         if self._units is not None:
             return []
         told = np.flatnonzero(self._used)[~self._failed]
-        columns = [replace(one, codes=one.codes[told]) for one in self._base.columns if one.name != LABEL]
+        columns = [replace(one, codes=one.codes[told]) for one in self._base.cuts]
         found = []
         for attribute in attributes:
             if len(attribute.columns) == 1 and attribute.reference is not None:
