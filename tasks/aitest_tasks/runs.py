@@ -13,6 +13,7 @@ The id is that of the MLflow parent run. Secrets and private values are in none 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -195,15 +196,29 @@ def create_run(store: Store, run_id: str, record: dict[str, Any]) -> Run:
 
 
 def all_runs(store: Store) -> list[Run]:
-    """The runs of a store, the oldest first."""
+    """The runs of a store, the oldest first. A damaged record is a `StoreError`."""
+    return _oldest_first([Run(store, one, checked(store, one, "run", data)) for one, data in _records(store)])
+
+
+def readable_runs(store: Store) -> tuple[list[Run], dict[str, str]]:
+    """The runs of a store, the oldest first, and by run id why the record of another cannot be read."""
+    found, damaged = [], {}
+    for one, data in _records(store):
+        try:
+            found.append(Run(store, one, checked(store, one, "run", data)))
+        except StoreError as error:
+            damaged[one] = str(error)
+    return _oldest_first(found), damaged
+
+
+def _records(store: Store) -> Iterator[tuple[str, bytes]]:
     ids = _run_ids(store)
     records = store.read_many(f"runs/{one}/run.json" for one in ids)
-    found = [
-        Run(store, one, checked(store, one, "run", data))
-        for one, (_, data) in zip(ids, records, strict=True)
-        if data is not None
-    ]
-    return sorted(found, key=lambda run: (run.record["started"], run.run_id))
+    yield from ((one, data) for one, (_, data) in zip(ids, records, strict=True) if data is not None)
+
+
+def _oldest_first(runs: list[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: (run.record["started"], run.run_id))
 
 
 def _run_ids(store: Store) -> list[str]:

@@ -262,3 +262,21 @@ def test_runs_are_listed_the_newest_first(project, server):
     assert [line.split()[0] for line in lines] == [second["run_id"][:12], first["run_id"][:12]]
     assert "served" in lines[0]
     assert "unjudged" in lines[0]
+
+
+def test_a_run_that_cannot_be_read_any_more_is_one_line_among_the_others(project, server):
+    project.fill(server, people(30))
+    outdated, damaged, ended = (project.run("--only", "tabular.generalization")["run_id"] for _ in range(3))
+    path = project.store / "runs" / outdated / "run.json"
+    record = json.loads(path.read_text())
+    record["suite"]["data"]["schema"] = {"age": {"min": 90, "max": 18}}
+    path.write_text(json.dumps(record))
+    (project.store / "runs" / damaged / "run.json").write_text("{")
+    listed = project.here("list", "runs")
+    assert listed.code == 0 and is_calm(listed.text)
+    lines = {run: [line for line in listed.out.splitlines() if run[:12] in line] for run in (outdated, damaged, ended)}
+    assert "people" in lines[ended][0] and "unjudged" in lines[ended][0]
+    assert lines[outdated] == [
+        f"{outdated[:12]} cannot be read: data.schema.age: got min 90 above max 18, expected min <= max; swap them"
+    ]
+    assert len(lines[damaged]) == 1 and "is damaged (it is no JSON)" in lines[damaged][0]

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from aitest_flows.console import out
-from aitest_lib.errors import InputError, unknown
+from aitest_lib.errors import AitestError, InputError, unknown
 
 MOST_RUNS = 30
+MOST_WORDS = 400  # characters of why a run cannot be read
 
 
 def list_what(
@@ -41,16 +42,26 @@ def list_what(
 
 
 def _list_runs() -> None:
+    from rich.text import Text
+
     from aitest_flows.console import settings_for_command
     from aitest_flows.render import print_table
     from aitest_flows.states import status_of
-    from aitest_tasks.runs import all_runs
+    from aitest_lib.reports.tables import clip
+    from aitest_tasks.runs import readable_runs
 
+    runs, unreadable = readable_runs(settings_for_command().store)
     rows = []
-    for run in all_runs(settings_for_command().store)[: -1 - MOST_RUNS : -1]:
-        state = status_of(run)
+    for run in runs[: -1 - MOST_RUNS : -1]:
+        try:
+            state = status_of(run)
+        except AitestError as error:  # a suite that was valid once, say, or a damaged report
+            unreadable[run.run_id] = str(error)
+            continue
         rows.append((run.run_id[:12], state["started"][:16], state["suite"], state["model"], state["state"]))
     print_table("", ["run", "started (UTC)", "suite", "model", "state"], rows, out)
+    for run_id, why in unreadable.items():
+        out.print(Text(f"{run_id[:12]} cannot be read: {clip(why, MOST_WORDS)}", style="yellow"), soft_wrap=True)
 
 
 def schema(what: Annotated[str, typer.Argument(metavar="suite|model", help="Of which file.")]) -> None:
