@@ -80,7 +80,7 @@ def overview_change(item: PropertyComparison) -> str:
         return change_words(item.test)
     told = _compared(item.gates)
     moved = [f"{n} {word}" for word in ("worse", "better") if (n := sum(one.moved == word for one in told))]
-    return f"of {count(len(told), 'figure')} {', '.join(moved) or 'none moved'}" if told else "–"
+    return f"{', '.join(moved) or '0 moved'} of {len(told)}" if told else "–"
 
 
 def headline(properties: Sequence[PropertyComparison], margin: float | None) -> str:

@@ -108,7 +108,8 @@ def _print_property(item: PropertyComparison, found: Comparison, console: Consol
     if rows:
         _print_part(["gate", "base", "candidate", "change"], rows[:MAX_ROWS], console)
     whole = [(m.name, *metric_values(m)) for m in item.metrics if not m.slice]
-    _print_part(["metric", "base", "candidate"], whole, console)
+    if whole:
+        _print_part(["metric", "base", "candidate"], whole, console)
     parts = [c for c in item.components if c.transform is not None]
     if parts:
         changes = [

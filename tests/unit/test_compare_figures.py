@@ -201,6 +201,6 @@ def test_every_format_has_both_figures_both_verdicts_and_the_move():
     text = comparison_markdown(whole)
     assert " | ".join(["| impact_ratio | attribute = sex", *words, "worse |"]) in text
     for shown in (text, terminal(whole), page):
-        assert "of 1 figure 1 worse" in shown
+        assert "1 worse of 1" in shown
     assert max(map(len, terminal(whole, 80).splitlines())) <= 80
     assert Comparison.model_validate_json(whole.model_dump_json()) == whole

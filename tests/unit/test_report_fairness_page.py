@@ -19,7 +19,7 @@ from aitest_lib.reports.explain import explain_property
 from aitest_lib.reports.fairness_text import NARROWEST, fairness_lines
 from aitest_lib.reports.html import MAX_BYTES, render_html
 from aitest_lib.reports.records_fairness import Attribute, GroupReport
-from aitest_lib.reports.report import PropertyReport, SliceFinding
+from aitest_lib.reports.report import CaseCounts, PropertyReport, SliceFinding
 from aitest_lib.reports.tables import to_markdown
 
 EVIL = "<script>alert(1)</script>\"'&{{7*7}}\x00\x1b[31m\ud800"
@@ -75,10 +75,11 @@ def test_slices_by_wrong_answers_are_headed_as_such_on_the_page_and_in_markdown(
         q_value=0.001,
         flagged=True,
     )
-    prop = sample.groups(slices=[cut])
+    prop = sample.groups(slices=[cut], cases=CaseCounts(total=1400, passed=1400))
     text, markdown = shown(prop), to_markdown(sample.run_report(prop))
     assert "Slices by wrong answers, worst first Share of rows answered otherwise than labelled in the slice and in" in text
     assert "Answered otherwise Here" in text
+    assert "1,400 answered" in text and "1,400 passed" not in text
     assert "### Slices by wrong answers, worst first" in markdown
     assert "| slice | answered otherwise than labelled | rate |" in markdown
     for told in (text, explain_property(prop, 0.95)):
