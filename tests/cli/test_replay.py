@@ -127,6 +127,7 @@ def test_cases_that_cannot_be_found(served):
     nothing = project.here("replay", "last", "zzz")
     assert nothing.code == 2
     assert "got CASE 'zzz', but no case of run" in nothing.err
+    assert "examples that a search found, pairs or smallest flips, are no cases" in " ".join(nothing.err.split())
     several = project.here("replay", "last", "")
     assert several.code == 2
     assert "several cases of run" in several.err
