@@ -58,9 +58,7 @@ class TestDirections:
             suite({"property": DIRECTIONS, "directions": {"income": given}})
 
     def test_without_a_column_there_is_nothing_to_move(self):
-        with pytest.raises(
-            InputError, match="needs columns and how they may move the answer: directions:"
-        ):
+        with pytest.raises(InputError, match="needs columns and how they may move the answer: directions:"):
             suite({"property": DIRECTIONS})
         with pytest.raises(InputError, match="moves no column; remove the key"):
             suite({"property": GROUPS, "directions": {"income": "increasing"}})
