@@ -87,7 +87,7 @@ def explain_property(report: PropertyReport, confidence: float, unreadable: int 
     elif report.speech is not None:
         lead = [_reason(report), *speech_lead(report, report.speech, confidence), _outcome(report, confidence)]
     elif has_fairness(report):
-        lead = [_reason(report), *fairness_lead(report, confidence)]
+        lead = [_reason(report), *fairness_lead(report, confidence), _tolerances(report) if report.pairs is not None else ""]
     else:
         lead = [_done(report), _tolerances(report), _outcome(report, confidence), _baseline(report)]
     return " ".join(filter(None, [*lead, *chain.from_iterable(_details(report, unreadable).values())]))
@@ -252,9 +252,10 @@ def _tolerances(report: PropertyReport) -> str:
     if report.tolerance is None:
         return ""
     right = "" if report.seed_tolerance is None else f", and as right within {number(report.seed_tolerance)} of its label"
+    names = "`tolerance` and `seed_tolerance`" if right else "`tolerance`"
     return (
         f"An answer counts as the same if it moves by at most {number(report.tolerance)}{right} "
-        "(set `tolerance` and `seed_tolerance` to what your use needs)."
+        f"(set {names} to what your use needs)."
     )
 
 

@@ -16,12 +16,13 @@ from aitest_lib.reports.explain_fairness import explain_pair_case
 from aitest_lib.reports.records_fairness import Flip, PairReport
 from aitest_lib.reports.slices import rank_slices
 from aitest_lib.scorers.figures import Figure
-from aitest_lib.scorers.invariance import ERROR, FAILED
+from aitest_lib.scorers.invariance import ERROR, FAILED, PASSED
 from aitest_lib.stats.noise import taken_off, turned_by_chance
 from aitest_lib.transforms.values import PutValues
 from aitest_lib.types import ArtifactRef
 from aitest_tasks import live
 from aitest_tasks.baseline import Baseline, Errors, own_scores
+from aitest_tasks.case_tables import CASE_ID
 from aitest_tasks.cases import METADATA, CaseLog, cases_schema, text_of, texts
 from aitest_tasks.components import components
 from aitest_tasks.counterpart_cases import Part, block, own_baseline, parts
@@ -115,7 +116,7 @@ def _same(run: Run, base: Baseline, part: Part) -> tuple[NDArray[np.bool_], NDAr
 
 
 def _count(tally: Tally, part: Part, outcome: NDArray[np.int8], likely: NDArray[np.bool_], doubtful: NDArray[np.bool_]) -> None:
-    ranks, told = part.ranks, np.isin(outcome, (0, FAILED))
+    ranks, told = part.ranks, np.isin(outcome, (PASSED, FAILED))
     tally.told[ranks] = told
     tally.likely[ranks] = told & likely
     tally.turned[ranks] = outcome == FAILED
@@ -138,7 +139,7 @@ def _explained(
     """A sentence for every failed case."""
     before, after = book.labels(base.places[part.ranks]), book.labels(part.places)
     scores = own_scores(book, part.places, part.values)
-    rows, ids = part.rows, part.cases.column("@case_id").to_pylist()
+    rows, ids = part.rows, part.cases.column(CASE_ID).to_pylist()
     said: list[str | None] = [None] * len(outcome)
     for row in np.flatnonzero(outcome == FAILED).tolist():
         seed = rows.seed(row)
@@ -181,34 +182,35 @@ def _any(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
 def _figures(run: Run, base: Baseline, tallies: list[Tally], columns: list[str], sequential: bool) -> list[Figure]:
     """Prevalence over the real rows: of all counterparts, of those that contradict nothing, and of single columns."""
     every = [np.ones(len(base.places), bool)] * len(tallies)
-    likely = [tally.likely | ~tally.told for tally in tallies]
+    likely, flips = [tally.likely | ~tally.told for tally in tallies], own_flips(run, base)
     figures = [
-        _prevalence("prevalence", {}, run, base, tallies, every, sequential),
-        _prevalence("likely_prevalence", {}, run, base, tallies, likely, sequential),
+        _prevalence("prevalence", {}, flips, base, tallies, every, sequential),
+        _prevalence("likely_prevalence", {}, flips, base, tallies, likely, sequential),
     ]
     for name in columns if len(columns) > 1 else []:
-        alone = [tally.alone == name for tally in tallies]
-        figures.append(_prevalence("prevalence", {"attribute": name}, run, base, tallies, alone, sequential))
+        single = [tally.alone == name for tally in tallies]
+        figures.append(_prevalence("prevalence", {"attribute": name}, flips, base, tallies, single, sequential))
     return figures
 
 
 def _prevalence(
     name: str,
     where: dict[str, Any],
-    run: Run,
+    flips: float,
     base: Baseline,
     tallies: list[Tally],
     counted: list[NDArray[np.bool_]],
     sequential: bool,
 ) -> Figure:
-    """The share of rows that one of the counted counterparts turned; `counted`: by combination (seeds,)."""
+    """The share of rows that one of the counted counterparts turned; `counted`: by combination (seeds,); `flips`: the chance
+    that an answer is not the one that the model mostly gives."""
     pairs = list(zip(tallies, counted, strict=True))
     told, hit = _any([tally.told & mask for tally, mask in pairs]), _any([tally.turned & mask for tally, mask in pairs])
     doubtful = _any([tally.doubtful & mask for tally, mask in pairs]) & ~hit
     lost = _any([tally.error & mask for tally, mask in pairs]) | doubtful
     estimate = base.share(hit, told, sequential)
     compared = float(np.sum([tally.told & mask for tally, mask in pairs]) / max(told.sum(), 1))
-    chance = turned_by_chance(own_flips(run, base), compared)
+    chance = turned_by_chance(flips, compared)
     notes = [CONTRADICTED.format(doubtful.sum())] if doubtful.any() else []
     notes += [CHANCE.format(chance)] if chance else []
     return Figure(

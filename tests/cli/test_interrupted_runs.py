@@ -123,6 +123,7 @@ def test_a_stopped_run_returns_at_once_and_can_be_resumed(tmp_path, server, numb
     assert recorded.data.tags["aitest.status"] == report["status"]
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_stops_a_run_cleanly(tmp_path, server):
     project = new_project(tmp_path / "project")
     project.fill(server, people(ROWS), properties=PROPERTIES, batch_size=64, concurrency=2)

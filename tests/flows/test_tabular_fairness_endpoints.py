@@ -9,6 +9,7 @@ import signal
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 from fairness_projects import FLIPS, MOVES, RATIO, cases_of, settled
 from model_server import serving
 from planted_pairs import DIRECTIONS, GROUPS, PAIRS
@@ -53,6 +54,7 @@ def test_a_suite_of_which_all_is_skipped_ends_with_0(tmp_path):
     assert "SKIPPED" in ran.out and "the model is not sent faith" in " ".join(ran.out.split())
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_nothing_twice(tmp_path):
     with serving(of_row) as server:
         endpoint = {"batch_size": 32, "concurrency": 2}

@@ -99,7 +99,7 @@ class TestWhichProcessIsWhich:
         assert {record.pid, child} <= set(members(record))
         end([record], timeout_s=1)
         assert members(record) == []
-        assert birth(child) is None or not process(child).alive
+        assert until(lambda: birth(child) is None or not process(child).alive)
 
     def test_so_does_what_a_killed_one_has_left(self, tmp_path):
         log = tmp_path / "log"
