@@ -79,7 +79,7 @@ def _sample() -> Split:
     sources = [TableSource(str(DATA / f"census_{part}.parquet")) for part in ("train", "test")]
     profile = build_profile(sources[1], sources[0], {}, [], {label})
     train_rows, test_rows = (to_frame(source.take(np.arange(source.rows), source.schema.names)) for source in sources)
-    return Split(profile, train_rows.drop(columns=label), test_rows.drop(columns=label), train_rows[label])
+    return Split(profile, train_rows.drop(columns=label), test_rows.drop(columns=label), train_rows[label], test_rows[label])
 
 
 def own(given: Case, queries: int, *, scored: bool) -> Result:

@@ -19,6 +19,7 @@ from adversarial import PARTS as ATTACKS
 from adversarial import adversarial
 from attack_memory import attack_memory
 from audio import audio
+from audit import audit
 from compare import compare
 from discrimination import discrimination
 from group_fairness import group_fairness
@@ -194,6 +195,7 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "adversarial": adversarial,
     "discrimination": discrimination,
     "group-fairness": group_fairness,
+    "audit": audit,
 }
 PARTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "plain_loop": plain_loop,

@@ -55,6 +55,7 @@ class Split:
     train: pd.DataFrame
     test: pd.DataFrame
     labels: pd.Series[Any]
+    test_labels: pd.Series[Any]
 
     @property
     def columns(self) -> list[str]:
@@ -73,7 +74,7 @@ def split(name: str, seed: int) -> Split | None:
     rows = to_frame(source.take(np.arange(source.rows), source.schema.names))
     order = np.random.default_rng(seed).permutation(len(rows))
     train, test = (rows.iloc[part].reset_index(drop=True) for part in np.split(order, [int(TRAIN * len(rows))]))
-    return Split(profile, train.drop(columns=label), test.drop(columns=label), train[label])
+    return Split(profile, train.drop(columns=label), test.drop(columns=label), train[label], test[label])
 
 
 def train(kind: str, data: Split, seed: int) -> Model:

@@ -97,7 +97,6 @@ def presence(folder, token):
     return json.loads((folder / "present" / f"{token}.json").read_text())
 
 
-@pytest.mark.slow
 def test_it_is_the_same_run_and_the_endpoint_has_its_limits(spread, alone, server):
     project, pool = spread
     process, folder = started(project, pool)
