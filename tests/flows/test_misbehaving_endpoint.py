@@ -1,5 +1,6 @@
 """Whole runs against an endpoint that fails, stalls and answers nonsense: no verdict changes, nothing is hidden."""
 
+import json
 import random
 
 import pytest
@@ -28,17 +29,20 @@ def short_backoff(monkeypatch):
 
 
 def misbehave(server, seed=5):
-    """Every call draws its fault. An unusable answer is not followed by another soon: the model would really be broken."""
+    """Every call draws its fault. An unusable answer is not followed by another soon, and never by one to the same rows,
+    however late they are asked again: the model would really be broken."""
     rng = random.Random(seed)
-    last = 0
+    last, spoilt = 0, set()
 
     def fault(call):
         nonlocal last
         draw = rng.random()
         if draw < 0.3:
             return rng.choice(PASSING)
-        if draw < 0.32 and call > last + 2 * CONCURRENCY:
+        rows = {json.dumps(row) for row in json.loads(server.requests[call - 1]["body"])["rows"]}
+        if draw < 0.32 and call > last + 2 * CONCURRENCY and not rows & spoilt:
             last = call
+            spoilt.update(rows)
             return rng.choice(UNUSABLE)
         return None
 
