@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attack_sample as sample
 import pytest
+from browsing import show
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
@@ -49,14 +50,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         file.write_text(render_html(run, {sample.PROPERTY: shown}), encoding="utf-8")
         found[name] = file.as_uri()
     return found
-
-
-def show(browser: webdriver.Chrome, page: str, width: int, dark: bool = False) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    browser.get(page)
 
 
 @pytest.mark.parametrize("width", [390, 880, 1400])

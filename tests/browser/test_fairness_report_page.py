@@ -6,6 +6,7 @@ import shutil
 
 import fairness_sample as sample
 import pytest
+from browsing import show
 from fairness_cases import cases, hostile
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -55,14 +56,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         file.write_text(page, encoding="utf-8")
         found[name] = file.as_uri()
     return found
-
-
-def show(browser: webdriver.Chrome, page: str, width: int, dark: bool = False) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    browser.get(page)
 
 
 @pytest.mark.parametrize("width", [390, 560, 700, 900, 1400])

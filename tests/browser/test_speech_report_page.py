@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import speech_sample as sample
+from browsing import show
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -68,14 +69,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory, cases: dict[str, Any]) -> di
         file.write_text(page, encoding="utf-8")
         found[name] = file.as_uri()
     return found
-
-
-def show(browser: webdriver.Chrome, page: str, width: int, dark: bool = False) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    browser.get(page)
 
 
 def players(browser: webdriver.Chrome) -> list[tuple[float, Any]]:
