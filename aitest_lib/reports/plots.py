@@ -314,11 +314,14 @@ def _grid(scale: Scale, left: float, right: float, palette: Palette) -> str:
 
 
 def _axis_row(scale: Scale, y: float, palette: Palette) -> str:
-    return "".join(
-        svg.line(scale(t), y, scale(t), y + 4, palette.muted)
-        + svg.text(scale(t), y + 15, minus_signs(f"{t:g}"), palette.muted, "middle", size=11)
-        for t in ticks(scale.low, scale.high)
-    )
+    marks = []
+    for t in ticks(scale.low, scale.high):
+        label = minus_signs(f"{t:g}")
+        half = 3.3 * len(label)  # of the text's width: a long label at the end would be cut, there are 8 px beyond the scale
+        x = max(scale.start - 8 + half, min(scale(t), scale.end + 8 - half))
+        marks.append(svg.line(scale(t), y, scale(t), y + 4, palette.muted))
+        marks.append(svg.text(x, y + 15, label, palette.muted, "middle", size=11))
+    return "".join(marks)
 
 
 def _whisker(value: float, low: float | None, high: float | None, scale: Scale, y: float, colour: str) -> str:

@@ -27,6 +27,12 @@ OUTSIDE = """
     return [...document.querySelectorAll("main *")].filter(one => one.offsetParent && !one.closest(".scroll")
         && one.getBoundingClientRect().right > edge).map(one => one.tagName + one.className + one.textContent);
 """
+BEYOND = """
+    const edges = one => one.getBoundingClientRect();
+    return [...document.querySelectorAll(".scale svg text")].filter(one => edges(one).width
+        && (edges(one).right > edges(one.ownerSVGElement).right + 0.5
+            || edges(one).left < edges(one.ownerSVGElement).left - 0.5)).map(one => one.textContent);
+"""
 OVERLAPS = """
     const boxes = [...arguments[0].querySelectorAll("text")].map(one => [one.textContent, one.getBoundingClientRect()]);
     const meet = (a, b) => a.left < b.right && b.left < a.right && a.top + 1 < b.bottom && b.top + 1 < a.bottom;
@@ -109,3 +115,9 @@ def test_pairs_are_found_by_their_values(browser: webdriver.Chrome, pages: dict[
     assert box.find_element(By.TAG_NAME, "output").text == "4 of 4 shown"
     changed = browser.find_elements(By.CSS_SELECTOR, ".case")[0].find_elements(By.CSS_SELECTOR, ".cell.changed")
     assert [cell.find_element(By.TAG_NAME, "dt").text for cell in changed] == ["sex, changed", "race, changed"]
+
+
+def test_no_label_of_a_scale_is_cut_at_its_edge(browser: webdriver.Chrome, pages: dict[str, str]) -> None:
+    show(browser, pages["plain"], 1100)
+    browser.execute_script(OPEN)
+    assert browser.execute_script(BEYOND) == []
