@@ -195,9 +195,15 @@ def why_unjudged(compared: Compared, rates: Sequence[str]) -> str | None:
 
 
 def alike(rates: Sequence[GroupRates]) -> float | None:
-    """p-value of "all groups are selected alike", over all ordered pairs at once (Bonferroni); None without two groups."""
+    """p-value of "all groups are selected alike", over all ordered pairs at once (Bonferroni); None without two groups.
+
+    From 0.5 on it is 1: bounds are not looked at below a confidence of one half.
+    """
     gaps = [one.estimate for one in gap_contrasts(rates, rates, [SELECTION], None)]
-    return largest(gaps).p_above(0.0) if any(gap.value is not None for gap in gaps) else None
+    if all(gap.value is None for gap in gaps):
+        return None
+    found = largest(gaps).p_above(0.0)
+    return found if found < 0.5 else 1.0
 
 
 def two_sided(gap: Estimate) -> float:

@@ -178,3 +178,8 @@ def test_sequential_figures_are_those_of_confidence_sequences_throughout():
     assert (always.p_value or 0) > (plain.p_value or 1)
     low, high = component(figures, "impact_ratio").estimate.bounds(0.95) or (1, 0)
     assert 0 < low < high < math.inf
+
+
+def test_where_groups_hardly_differ_nothing_speaks_against_their_being_alike():
+    attribute, _ = audit({"a": (120, 300), "b": (119, 300), "c": (81, 200)})
+    assert attribute.p_value == 1.0
